@@ -1,0 +1,19 @@
+"""Exact samplers for Bayesian additive regression trees (BART)."""
+
+from .backfitting import Ensemble
+from .data import Dataset, RankCodes
+from .diagnostics import effective_size
+from .kernels.state import TreeState
+from .model import Model
+from .posterior import Posterior, load
+from .priors import LeafPrior, NoisePrior, TreePrior
+from .samplers import CGM, GrowPrune, ParticleGibbs, StepInfo, StepParams, TreeSampler, draw_leaf_values
+from .sampling import sample
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CGM", "Dataset", "Ensemble", "GrowPrune", "LeafPrior", "Model", "NoisePrior", "ParticleGibbs", "Posterior",
+    "RankCodes", "StepInfo", "StepParams", "TreePrior", "TreeSampler", "TreeState", "draw_leaf_values",
+    "effective_size", "load", "sample",
+]

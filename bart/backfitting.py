@@ -1,0 +1,248 @@
+"""Algorithm 1 of the paper: the state of one chain, and its sweep."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from .inputs import check_choice, check_count, check_real
+from .kernels.columns import Domain
+from .kernels.state import KernelPlan
+from .kernels.sweep import TRACES, EnsembleKernel
+from .priors import FixedNoise
+from .samplers.base import StepParams
+
+__all__ = ["Ensemble"]
+
+INTEGER_TRACES = ("n_leaves", "depth")
+STARTS = ("empty", "prior", "overgrown", "smc")
+TREE_ORDERS = ("sequential", "random")
+SMC_PARTICLES = 100
+OVERGROWN_LEAVES = 4
+# Row visits in one call of the compiled sweep: some 50 ms, after which an interrupt is seen.
+BUDGET = 8_000_000
+
+
+class Ensemble:
+    """The state of one chain of Bayesian backfitting: m trees, sigma2 and the residual of all trees.
+
+    Parameters
+    ----------
+    model : bart.Model
+    sampler : TreeSampler
+        Kernel of one tree given the others.
+    rng : numpy.random.Generator
+        All randomness but the thresholds of stored trees, which take a generator spawned from it.
+    init : str or sequence
+        "empty" (stumps), "prior" (trees from the prior), "overgrown" (`init_leaves` leaves a tree by random splits),
+        "smc" (each tree from an unconditional particle filter with 100 particles), or one structure a tree as nested
+        tuples. Leaf values come from their prior for "empty" (the paper), "prior" and "overgrown", from their
+        posterior given the trees before them otherwise.
+    tree_order : str
+        "sequential", or "random": a fresh permutation in each sweep.
+    init_leaves : int, optional
+        Leaves of an overgrown tree, 4 by default.
+
+    Attributes
+    ----------
+    residual : (N,) float64, scaled units
+        y minus all trees. The only coupling of length N: a block of your own may change it in place.
+    sigma2 : float
+        Noise variance in scaled units.
+    trees : list of TreeState
+    n_sweeps : int
+        Sweeps completed.
+
+    Raises
+    ------
+    ValueError
+        An argument is unknown or a structure does not fit the data.
+    """
+
+    def __init__(self, model, sampler, rng, init="empty", tree_order="sequential", init_leaves=None):
+        check_choice(tree_order, "tree_order", TREE_ORDERS)
+        if isinstance(init, str) and init not in STARTS:
+            raise ValueError(f"init must be one of {STARTS} or a structure a tree, got {init!r}")
+        if not isinstance(init, str) and len(init) != model.n_trees:
+            raise ValueError(f"init must hold one structure for each of {model.n_trees} trees, got {len(init)}")
+        leaves = OVERGROWN_LEAVES if init_leaves is None else check_count(init_leaves, "init_leaves")
+        self.model, self.sampler, self.rng = model, sampler, rng
+        self._plan = sampler.plan()
+        self._threshold_rng = rng.spawn(1)[0]
+        noise, leaf = model.noise_prior, model.leaf_prior
+        fixed = isinstance(noise, FixedNoise)
+        sigma2 = noise.sigma2 if fixed else (model.sigma_hat / model.dataset.y_range) ** 2
+        self._kernel = EnsembleKernel(
+            Domain(model.codes, model.tree_prior), model.dataset.y_scaled, model.n_trees,
+            None if fixed else (noise.shape, noise.rate), sigma2, leaf.mean, leaf.var,
+            tree_order == "random", model.dataset.y_range,
+        )
+        self._start(init, leaves)
+
+    # ----------------------------------------------------------------------------------------------------- the state
+
+    @property
+    def residual(self):
+        return self._kernel.residual
+
+    @property
+    def sigma2(self):
+        return self._kernel.sigma2
+
+    @property
+    def sigma(self):
+        """Noise standard deviation in the units of y."""
+        return float(np.sqrt(self._kernel.sigma2) * self.model.dataset.y_range)
+
+    @property
+    def trees(self):
+        return self._kernel.states
+
+    @property
+    def n_sweeps(self):
+        return self._kernel.n_sweeps
+
+    @property
+    def temperature(self):
+        """Power t of the likelihood; 1 is the posterior. May be set between sweeps."""
+        return self._kernel.temperature
+
+    @temperature.setter
+    def temperature(self, value):
+        self._kernel.temperature = check_real(value, "temperature", 0)
+
+    def structures(self):
+        """The trees as nested tuples: None at a leaf, (dim, code, left, right) elsewhere."""
+        return [state.structure for state in self.trees]
+
+    def fit(self):
+        """(N,) float64: f at the training rows, in the units of y."""
+        total = np.zeros(len(self.residual))
+        for state in self.trees:
+            total += state.fit()
+        return self.model.dataset.to_y(total)
+
+    @property
+    def log_likelihood(self):
+        """sum_n log N(y_n | f(x_n), sigma^2) of the current state, in the units of y."""
+        n, scale = len(self.residual), self.model.dataset.y_range
+        ssr = float(self.residual @ self.residual)
+        return -0.5 * n * np.log(2 * np.pi * self.sigma2) - 0.5 * ssr / self.sigma2 - n * np.log(scale)
+
+    def _params(self):
+        kernel = self._kernel
+        return StepParams(kernel.sigma2, kernel.leaf_var, kernel.leaf_mean, kernel.temperature)
+
+    def _start(self, init, init_leaves):
+        kernel, rng = self._kernel, self.rng
+        smc = KernelPlan(n_particles=SMC_PARTICLES, clamped=False)
+        for j, state in enumerate(self.trees):
+            if not isinstance(init, str):
+                state.structure = init[j]
+            elif init == "prior":
+                state.draw_from_prior(rng)
+            elif init == "overgrown":
+                state.overgrow(init_leaves, rng)
+            if init in ("empty", "prior", "overgrown"):
+                sd = np.sqrt(kernel.leaf_var)
+                state.leaf_values = kernel.leaf_mean + sd * rng.standard_normal(state.n_leaves)
+                continue
+            target = kernel.residual.copy()
+            if isinstance(init, str):
+                state.step(smc, target, self._params(), rng)
+            kernel.finish_tree(j, target, False, False, rng)
+        kernel.position = 0
+        kernel.set_residual()
+
+    # --------------------------------------------------------------------------------------------------------- sweeps
+
+    def sweep(self):
+        """One sweep of algorithm 1; returns its traces as a dict of numbers, see `run`."""
+        return {name: values[0] for name, values in self.run(1).items()}
+
+    def run(self, n_sweeps, store=None, store_every=1):
+        """Run sweeps.
+
+        Parameters
+        ----------
+        n_sweeps : int
+        store : bart.kernels.forest.ForestStore, optional
+            Receives the forest after every `store_every`-th sweep of this call.
+        store_every : int
+
+        Returns
+        -------
+        dict of (n_sweeps,) arrays
+            log_likelihood (units of y, with the sigma drawn at the start of the sweep), sigma (units of y), n_leaves
+            (total) and depth (maximum over trees, both int64), tree_changed and root_changed (shares of the trees),
+            seconds (CPU seconds of the sweep, averaged over a call of the compiled code).
+
+        Notes
+        -----
+        After an interrupt the state is usable, perhaps within a sweep; the next run takes that sweep up.
+        """
+        n_sweeps, store_every = check_count(n_sweeps, "n_sweeps", 0), check_count(store_every, "store_every")
+        traces = np.empty((n_sweeps, len(TRACES)))
+        seconds = np.empty(n_sweeps)
+        advance = self._advance_python if self._plan is None else self._advance
+        done, spent = 0, 0.0
+        while done < n_sweeps:
+            began = time.thread_time()
+            reached = advance(traces, done, store, store_every)
+            spent += time.thread_time() - began
+            if reached > done:
+                seconds[done:reached] = spent / (reached - done)
+                done, spent = reached, 0.0
+        out = {name: traces[:, k].copy() for k, name in enumerate(TRACES)}
+        for name in INTEGER_TRACES:
+            out[name] = out[name].astype(np.int64)
+        out["seconds"] = seconds
+        return out
+
+    def _advance(self, traces, done, store, store_every):
+        return self._kernel.advance(
+            self._plan, self.rng, traces, done, store, self._threshold_rng, store_every, BUDGET
+        )
+
+    def _advance_python(self, traces, done, store, store_every):
+        """One sweep by a sampler written in Python, tree by tree through its `step`."""
+        kernel = self._kernel
+        for j in kernel.begin_sweep(self.rng):
+            target = kernel.target_of(j)
+            info = self.sampler.step(self.trees[j], target, self._params(), self.rng)
+            kernel.finish_tree(j, target, info.changed, info.root_changed, self.rng)
+        keep = store is not None and (done + 1) % store_every == 0
+        kernel.end_sweep(traces[done], store if keep else None, self._threshold_rng)
+        return done + 1
+
+    # ---------------------------------------------------------------------------------------------------- checkpoints
+
+    def get_state(self):
+        """Everything a continuation needs but the data and `rng`, as plain numpy and Python objects."""
+        kernel = self._kernel
+        return {
+            "trees": [state.dump() for state in self.trees],
+            "residual": kernel.residual.copy(),
+            "sigma2": kernel.sigma2,
+            "temperature": kernel.temperature,
+            "n_sweeps": kernel.n_sweeps,
+            "position": kernel.position,
+            "changed": (kernel.n_changed, kernel.n_root_changed),
+            "order": kernel.get_order(),
+            "threshold_rng": self._threshold_rng.bit_generator.state,
+        }
+
+    def set_state(self, state):
+        """Take over what `get_state` gave; the continuation equals the uninterrupted run bit for bit."""
+        kernel = self._kernel
+        if len(state["trees"]) != self.model.n_trees or len(state["residual"]) != len(kernel.residual):
+            raise ValueError("state: it belongs to another model")
+        for tree, nodes in zip(self.trees, state["trees"], strict=True):
+            tree.restore(nodes)
+        kernel.residual[:] = state["residual"]
+        kernel.sigma2, kernel.temperature = state["sigma2"], state["temperature"]
+        kernel.n_sweeps, kernel.position = state["n_sweeps"], state["position"]
+        kernel.n_changed, kernel.n_root_changed = state["changed"]
+        kernel.set_order(state["order"])
+        self._threshold_rng.bit_generator.state = state["threshold_rng"]

@@ -1,0 +1,181 @@
+"""Checkpoints: parts of finished sweeps, the exact state after them, and the fingerprint of what was run.
+
+A checkpoint is a folder. Of each chain it holds ``chain-i-part-k.npz``, the traces and forests of consecutive
+sweeps, and ``chain-i-state.npz``, the state after the last of its parts. Parts are written first and the
+state replaces the former one, so a cut at any moment leaves a usable folder.
+"""
+
+import dataclasses
+import hashlib
+import os
+
+import numpy as np
+
+from .chain import TRACES, Forests, Segment, join_segments
+from .storage import read_record, write_record
+
+__all__ = ["CheckpointFolder", "describe", "fingerprints"]
+
+_FORMAT = 1
+
+
+def describe(value):
+    """A text, equal for equal settings: of plain values, arrays, dataclasses, objects with attributes.
+
+    Raises
+    ------
+    TypeError
+        An object whose settings cannot be read off.
+    """
+    if value is None or isinstance(value, (bool, int, float, str, bytes)):
+        return repr(value)
+    if isinstance(value, np.generic):
+        return repr(value.item())
+    if isinstance(value, np.ndarray):
+        data = np.ascontiguousarray(value)
+        return f"array({data.dtype.str}, {data.shape}, {hashlib.sha256(data.tobytes()).hexdigest()})"
+    if isinstance(value, (list, tuple)):
+        return "(" + ", ".join(describe(item) for item in value) + ")"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {describe(item)}" for key, item in value.items()) + "}"
+    if dataclasses.is_dataclass(value):
+        pairs = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return type(value).__qualname__ + describe(pairs)
+    if getattr(value, "__dict__", None):
+        return type(value).__qualname__ + describe(vars(value))
+    if " at 0x" in repr(value):
+        raise TypeError(f"the settings of {value!r} cannot be read off: its class needs a __repr__ with them")
+    return repr(value)
+
+
+def _digest(*values):
+    return hashlib.sha256("\n".join(describe(value) for value in values).encode()).hexdigest()
+
+
+def fingerprints(model, sampler, plan, entropy, starts):
+    """For each chain, digests of all that its draws depend on, the number of draws apart.
+
+    Parameters
+    ----------
+    starts : list
+        Start of each chain, a kind or the structures of its trees.
+
+    Returns
+    -------
+    list of dict of str
+        Keys "data", "model", "sampler", "run", "seed" and "start".
+    """
+    data = model.dataset
+    priors = (model.tree_prior, model.leaf_prior, model.noise_prior)
+    common = {
+        "data": _digest(data.X, data.y),
+        "model": _digest(model.n_trees, *priors, data.y_mid, data.y_range),
+        "sampler": _digest(sampler),
+        "run": _digest(plan.n_burn, plan.thin, plan.tree_order, plan.keep_trees, plan.keep_burn_trees),
+        "seed": _digest(entropy),
+    }
+    return [{**common, "start": _digest(start)} for start in starts]
+
+
+class CheckpointFolder:
+    """The files of one run.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        Folder; made if it does not exist.
+
+    Raises
+    ------
+    ValueError
+        `path` is a file.
+    """
+
+    def __init__(self, path):
+        self.path = os.fspath(path)
+        if os.path.exists(self.path) and not os.path.isdir(self.path):
+            raise ValueError(f"checkpoint must be a folder, {self.path!r} is a file")
+        os.makedirs(self.path, exist_ok=True)
+        self._n_parts = {}
+
+    def _part_file(self, index, part):
+        return os.path.join(self.path, f"chain-{index:03d}-part-{part:05d}.npz")
+
+    def _state_file(self, index):
+        return os.path.join(self.path, f"chain-{index:03d}-state.npz")
+
+    def entropy(self):
+        """The seed recorded by an earlier run in this folder, or None."""
+        states = sorted(name for name in os.listdir(self.path) if name.endswith("-state.npz"))
+        return read_record(os.path.join(self.path, states[0]))["entropy"] if states else None
+
+    def write(self, index, chain, segments, prints, entropy, n_trees):
+        """Add the sweeps since the last call, and replace the state.
+
+        Parameters
+        ----------
+        index : int
+            Number of the chain.
+        chain : Chain
+            The chain, right after the last of `segments`.
+        segments : list of Segment
+        prints : dict
+            Its `fingerprints`.
+        entropy : int or list of int
+        n_trees : int
+        """
+        part = self._n_parts.get(index, 0)
+        for in_burn in (True, False):
+            phase = [segment for segment in segments if segment.in_burn == in_burn]
+            if phase:
+                write_record(self._part_file(index, part), _segment_record(join_segments(phase, n_trees)))
+                part += 1
+        record = {
+            "format": _FORMAT,
+            "fingerprint": prints,
+            "entropy": entropy,
+            "n_parts": part,
+            "state": chain.get_state(),
+        }
+        write_record(self._state_file(index), record)
+        self._n_parts[index] = part
+
+    def read(self, index, prints):
+        """State and segments of a chain, or None if it has not been begun.
+
+        Raises
+        ------
+        ValueError
+            The files belong to other data or settings; the message names which.
+        """
+        if not os.path.exists(self._state_file(index)):
+            return None
+        record = read_record(self._state_file(index))
+        if record["format"] != _FORMAT:
+            raise ValueError(f"checkpoint: {self.path!r} has format {record['format']}, not {_FORMAT}")
+        other = [name for name in prints if record["fingerprint"].get(name) != prints[name]]
+        if other:
+            raise ValueError(
+                f"checkpoint: chain {index} in {self.path!r} was run with other {' and other '.join(other)};"
+                " resume with the same, or use another folder"
+            )
+        parts = [read_record(self._part_file(index, part)) for part in range(record["n_parts"])]
+        self._n_parts[index] = record["n_parts"]
+        return record["state"], [_record_segment(part) for part in parts]
+
+
+def _segment_record(segment):
+    forests = segment.forests
+    return {
+        "traces": segment.traces,
+        "nodes": None if forests is None else forests.nodes,
+        "starts": None if forests is None else forests.starts,
+        "in_burn": segment.in_burn,
+        "wall_seconds": segment.wall_seconds,
+    }
+
+
+def _record_segment(record):
+    forests = None if record["nodes"] is None else Forests(record["nodes"], record["starts"])
+    traces = {name: record["traces"][name] for name in TRACES}
+    return Segment(traces, forests, record["in_burn"], record["wall_seconds"])

@@ -1,0 +1,1 @@
+"""Compiled kernels: the exact mathematics of every sampler, callable without the interpreter lock."""

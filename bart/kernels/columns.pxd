@@ -1,0 +1,44 @@
+"""The training columns as codes, with the tree prior over their gaps."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from bart.kernels.types cimport Predicate
+
+cdef enum:
+    N_EXTREME = 64      # rows kept at each end of a column, to find a large node's range without a pass
+    N_DEPTHS = 256      # depths tabulated; deeper ones are computed
+
+cdef struct Columns:
+    int64_t n_rows
+    int32_t n_dims
+    int32_t itemsize            # bytes a code
+    const char* codes           # (n_dims, n_rows), C order
+    const double* mass          # cumulated prior mass at each distinct value, column after column
+    const int64_t* mass_start   # (n_dims,): where a column's masses begin
+    const uint32_t* last_code   # (n_dims,): number of distinct values - 1
+    const int32_t* candidates   # ascending: columns with positive weight and positive total mass
+    int32_t n_candidates
+    const double* weight        # (n_dims,) relative weights; NULL where all are equal
+    double total_weight         # of the candidates
+    const uint32_t* lowest      # (n_dims, n_extreme): rows of the smallest codes, ascending by code
+    const uint32_t* highest     # (n_dims, n_extreme): rows of the largest codes, descending by code
+    int32_t n_extreme
+    bint width_law              # any two distinct values have mass between them
+    double alpha
+    double beta
+    const double* p_split       # (N_DEPTHS,): alpha (1 + d)^-beta
+    const double* log_split     # its logarithm
+    const double* log_stop      # log(1 - p_split)
+
+cdef const void* column_of(const Columns* columns, int32_t dim) noexcept nogil
+cdef Predicate predicate_of(const Columns* columns, int32_t dim, uint32_t code, int32_t relation) noexcept nogil
+cdef uint32_t code_at(const Columns* columns, int32_t dim, int64_t row) noexcept nogil
+cdef double mass_between(const Columns* columns, int32_t dim, uint32_t low, uint32_t high) noexcept nogil
+cdef double p_split_at(const Columns* columns, int32_t depth) noexcept nogil
+cdef double log_split_at(const Columns* columns, int32_t depth) noexcept nogil
+cdef double log_stop_at(const Columns* columns, int32_t depth, bint can_split) noexcept nogil
+
+cdef class Domain:
+    cdef Columns c
+    cdef readonly object codes          # bart.data.RankCodes
+    cdef readonly object prior          # bart.priors.TreePrior
+    cdef object _keep                   # arrays behind the pointers of c

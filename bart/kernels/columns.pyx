@@ -1,0 +1,127 @@
+"""The training columns as codes, with the tree prior over their gaps."""
+
+import numpy as np
+
+from libc.math cimport log, log1p, pow
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+
+
+cdef const void* column_of(const Columns* columns, int32_t dim) noexcept nogil:
+    """The N codes of one column."""
+    return columns.codes + <int64_t>dim * columns.n_rows * columns.itemsize
+
+
+cdef Predicate predicate_of(const Columns* columns, int32_t dim, uint32_t code, int32_t relation) noexcept nogil:
+    """`codes of dim` RELATION `code`, as the row loops take it."""
+    cdef Predicate p
+    p.column = column_of(columns, dim)
+    p.itemsize = columns.itemsize
+    p.relation = relation
+    p.cut = code
+    return p
+
+
+cdef uint32_t code_at(const Columns* columns, int32_t dim, int64_t row) noexcept nogil:
+    """The code of one cell."""
+    cdef const void* column = column_of(columns, dim)
+    if columns.itemsize == 1:
+        return (<const uint8_t*>column)[row]
+    if columns.itemsize == 2:
+        return (<const uint16_t*>column)[row]
+    return (<const uint32_t*>column)[row]
+
+
+cdef double mass_between(const Columns* columns, int32_t dim, uint32_t low, uint32_t high) noexcept nogil:
+    """Prior mass of the gaps between the codes low <= high; under the paper's prior the distance of their values."""
+    cdef const double* mass = columns.mass + columns.mass_start[dim]
+    return mass[high] - mass[low]
+
+
+cdef double p_split_at(const Columns* columns, int32_t depth) noexcept nogil:
+    """p_s = alpha (1 + d)^-beta for a node with a valid split."""
+    if depth < N_DEPTHS:
+        return columns.p_split[depth]
+    return columns.alpha * pow(1.0 + depth, -columns.beta)
+
+
+cdef double log_split_at(const Columns* columns, int32_t depth) noexcept nogil:
+    """log p_s."""
+    if depth < N_DEPTHS:
+        return columns.log_split[depth]
+    return log(p_split_at(columns, depth))
+
+
+cdef double log_stop_at(const Columns* columns, int32_t depth, bint can_split) noexcept nogil:
+    """log(1 - p_s); p_s = 0 where the node has no valid split."""
+    if not can_split:
+        return 0.0
+    if depth < N_DEPTHS:
+        return columns.log_stop[depth]
+    return log1p(-p_split_at(columns, depth))
+
+
+def _extreme_rows(codes, int n_extreme):
+    """Rows of the n_extreme smallest and largest codes of each column."""
+    lowest = np.empty((codes.shape[0], n_extreme), dtype=np.uint32)
+    highest = np.empty_like(lowest)
+    n_rows = codes.shape[1]
+    for d, column in enumerate(codes):
+        low = np.argpartition(column, n_extreme - 1)[:n_extreme]
+        high = np.argpartition(column, n_rows - n_extreme)[n_rows - n_extreme:]
+        lowest[d] = low[np.lexsort((low, column[low]))]
+        highest[d] = high[np.lexsort((high, column[high]))][::-1]
+    return lowest, highest
+
+
+cdef class Domain:
+    """The rank codes of a data set bound to a tree prior; immutable, shared by all trees and chains.
+
+    Parameters
+    ----------
+    codes : bart.data.RankCodes
+    prior : bart.priors.TreePrior
+    """
+
+    def __init__(self, codes, prior):
+        matrix = np.ascontiguousarray(codes.codes)
+        n_dims, n_rows = matrix.shape
+        if n_rows > 0xFFFFFFFF:
+            raise ValueError(f"X has {n_rows} rows; at most {0xFFFFFFFF} are supported")
+        mass = [np.ascontiguousarray(m, dtype=np.float64) for m in prior.gap_mass(codes.values)]
+        weight = np.exp(np.asarray(prior.dim_log_weights(n_dims), dtype=np.float64))
+        has_mass = np.array([m.max() > m.min() for m in mass], dtype=bool)
+        candidates = np.flatnonzero(has_mass & (weight > 0)).astype(np.int32)
+        start = np.concatenate(([0], np.cumsum([len(m) for m in mass[:n_dims - 1]]))).astype(np.int64)
+        depth = np.arange(N_DEPTHS, dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            p = prior.alpha * (1.0 + depth) ** -prior.beta
+            tables = [p, np.log(p), np.log1p(-p)]
+        n_extreme = min(N_EXTREME, n_rows)
+        arrays = [matrix, np.concatenate(mass), start, np.array([len(m) - 1 for m in mass], dtype=np.uint32),
+                  candidates, weight, *_extreme_rows(matrix, n_extreme), *tables]
+        self.codes, self.prior, self._keep = codes, prior, arrays
+        self._bind(arrays, n_extreme)
+        self.c.alpha, self.c.beta = prior.alpha, prior.beta
+        self.c.width_law = prior.cuts == "width"
+        chosen = weight[candidates]
+        self.c.total_weight = chosen.sum()
+        if len(chosen) == 0 or np.all(chosen == chosen[0]):
+            self.c.weight = NULL
+
+    def _bind(self, list arrays, int32_t n_extreme):
+        address = [<size_t>a.ctypes.data for a in arrays]
+        self.c.n_dims, self.c.n_rows = arrays[0].shape
+        self.c.itemsize = arrays[0].itemsize
+        self.c.codes = <const char*><size_t>address[0]
+        self.c.mass = <const double*><size_t>address[1]
+        self.c.mass_start = <const int64_t*><size_t>address[2]
+        self.c.last_code = <const uint32_t*><size_t>address[3]
+        self.c.candidates = <const int32_t*><size_t>address[4]
+        self.c.n_candidates = len(arrays[4])
+        self.c.weight = <const double*><size_t>address[5]
+        self.c.lowest = <const uint32_t*><size_t>address[6]
+        self.c.highest = <const uint32_t*><size_t>address[7]
+        self.c.n_extreme = n_extreme
+        self.c.p_split = <const double*><size_t>address[8]
+        self.c.log_split = <const double*><size_t>address[9]
+        self.c.log_stop = <const double*><size_t>address[10]

@@ -1,0 +1,102 @@
+"""The rows of a node, in two forms behind the same questions."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from bart.kernels.columns cimport Columns, code_at, column_of, mass_between
+from bart.kernels.rowops cimport RowOps
+from bart.kernels.types cimport ABOVE, AT_MOST, EQUAL, Predicate
+
+
+cdef bint prefer_rows(int64_t n, int32_t n_where, int64_t n_rows) noexcept nogil:
+    """Whether a list of n rows is cheaper than passes with n_where predicates over n_rows.
+
+    A pass costs some .35 + .06 n_where ns a row, a list 3 ns a row of the node (benchmarks/kernels.py).
+    """
+    return n_where + 1 >= MAX_PREDICATES or 16 * n < (2 + n_where / 3) * n_rows
+
+
+cdef NodeSet leaf_set(const void* labels, int32_t itemsize, uint32_t leaf, int64_t n) noexcept nogil:
+    """The rows that carry one leaf number."""
+    cdef NodeSet node
+    node.rows = NULL
+    node.n = n
+    node.n_where = 1
+    node.where[0].column = labels
+    node.where[0].itemsize = itemsize
+    node.where[0].relation = EQUAL
+    node.where[0].cut = leaf
+    return node
+
+
+cdef inline uint32_t label_at(const Predicate* p, int64_t row) noexcept nogil:
+    if p.itemsize == 1:
+        return (<const unsigned char*>p.column)[row]
+    if p.itemsize == 2:
+        return (<const unsigned short*>p.column)[row]
+    return (<const uint32_t*>p.column)[row]
+
+
+cdef inline bint holds(const NodeSet* node, int64_t row) noexcept nogil:
+    """Whether a row is in a node in PREDICATES form."""
+    cdef int32_t k
+    cdef uint32_t c
+    for k in range(node.n_where):
+        c = label_at(&node.where[k], row)
+        if node.where[k].relation == AT_MOST:
+            if c > node.where[k].cut:
+                return False
+        elif node.where[k].relation == ABOVE:
+            if c <= node.where[k].cut:
+                return False
+        elif c != node.where[k].cut:
+            return False
+    return True
+
+
+cdef int64_t first_held(const NodeSet* node, const uint32_t* rows, int32_t n) noexcept nogil:
+    """The first of n rows that lies in the node; -1 if none does."""
+    cdef int32_t k
+    for k in range(n):
+        if holds(node, rows[k]):
+            return rows[k]
+    return -1
+
+
+cdef bint node_range(uint32_t* low, uint32_t* high, const NodeSet* node, const Columns* columns, int32_t dim,
+                     const RowOps* ops) noexcept nogil:
+    """Extreme codes of a column over the node's rows; whether the column has a valid split there.
+
+    A large node contains one of the first few rows in the order of the column, so its minimum is found without a pass.
+    """
+    cdef int64_t lowest, highest
+    cdef const void* column = column_of(columns, dim)
+    if node.rows != NULL:
+        ops.list_range(low, high, column, columns.itemsize, node.rows, node.n)
+    elif node.n_where == 0:
+        low[0] = 0
+        high[0] = columns.last_code[dim]
+    else:
+        lowest = first_held(node, columns.lowest + <int64_t>dim * columns.n_extreme, columns.n_extreme)
+        highest = first_held(node, columns.highest + <int64_t>dim * columns.n_extreme, columns.n_extreme)
+        if lowest >= 0 and highest >= 0:
+            low[0] = code_at(columns, dim, lowest)
+            high[0] = code_at(columns, dim, highest)
+        else:
+            ops.masked_range(low, high, column, columns.itemsize, node.where, node.n_where, columns.n_rows)
+    return low[0] < high[0] and mass_between(columns, dim, low[0], high[0]) > 0
+
+
+cdef bint node_can_split(const NodeSet* node, const Columns* columns, const RowOps* ops) noexcept nogil:
+    """Whether any column of positive weight has a valid split in the node (computed from its rows, never inherited)."""
+    cdef uint32_t low, high
+    cdef int32_t k
+    if node.n < 2 or columns.n_candidates == 0:
+        return False
+    if not ops.differ(columns.codes, columns.itemsize, columns.n_rows, columns.candidates, columns.n_candidates,
+                      node.where, node.n_where, node.rows, node.n):
+        return False
+    if columns.width_law:
+        return True
+    for k in range(columns.n_candidates):
+        if node_range(&low, &high, node, columns, columns.candidates[k], ops):
+            return True
+    return False

@@ -1,0 +1,449 @@
+"""Particle Gibbs: conditional SMC over partial trees (algorithm 2 of the paper)."""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
+from numpy.random cimport bitgen_t
+from bart.kernels.columns cimport Columns, predicate_of
+from bart.kernels.moves cimport begin_info
+from bart.kernels.nodeset cimport NodeSet, node_can_split
+from bart.kernels.pool cimport (Pool, PoolNode, pool_ask, pool_label, pool_pair, pool_prepare_label, pool_reserve,
+                                pool_root, pool_set_pair, pool_split)
+from bart.kernels.resampling cimport draw_final, normalise, resample, wants_resampling
+from bart.kernels.splits cimport propose_prior
+from bart.kernels.suffstat cimport log_L
+from bart.kernels.tree cimport (NONE, ROOT, UNKNOWN, Node, Tree, add_children, breadth_first, labels_reserve,
+                                make_stump, tree_reserve)
+from bart.kernels.types cimport (AT_MOST, CANCELLED, MOVE_PG, MUTANT, NO_MEMORY, OK, TOO_MANY_STAGES, Predicate, Stat,
+                                 StepInfo)
+from bart.kernels.workspace cimport (Particle, Target, Work, make_target, reserve_leaves, reserve_particles,
+                                     reserve_queue, reserve_target, sum_leaves)
+
+cdef enum:
+    STAGED = 1 << 30        # mark of a queue entry: costs a stage even where it cannot split ("authors")
+    BATCH = 16              # root splits evaluated in one read of the target
+
+
+# ---------------------------------------------------------------------------------------------- the old tree
+
+cdef int load_old_tree(int32_t* n_old, Work* work, const Tree* tree, bint clamped) noexcept nogil:
+    """Put the root, and with `clamped` the whole old tree, into the pool with statistics over the current target.
+
+    The old tree's splits come first in the pool's list, in breadth-first order: the clamped particle's history.
+    """
+    cdef Pool* pool = &work.pool
+    cdef int32_t n, i, l, node, side
+    cdef const Node* p
+    cdef PoolNode* q
+    cdef Stat whole
+    whole.n, whole.w, whole.s = tree.n_rows, tree.n_rows, 0.0
+    for l in range(tree.n_leaves):
+        whole.s += work.leaf_sum[l]
+    if pool_root(pool, whole, &work.leaf, tree.n_nodes, tree.n_nodes) != OK:
+        return NO_MEMORY
+    n_old[0] = 0
+    if not clamped:
+        return OK
+    n = breadth_first(tree, ROOT, work.order)
+    work.mapped[ROOT] = 0
+    for i in range(n):
+        p = &tree.nodes[work.order[i]]
+        node = work.mapped[work.order[i]]
+        pool.nodes[node].can_split = p.can_split
+        if p.left != NONE:
+            side = pool_pair(pool, node, p.dim, p.code)
+            work.mapped[p.left] = side
+            work.mapped[p.left + 1] = side + 1
+            push_split(pool, n_old[0] - 1, node, side)
+            n_old[0] += 1
+        elif p.staged:
+            push_split(pool, n_old[0] - 1, node, NONE)
+            n_old[0] += 1
+    for i in range(n - 1, -1, -1):
+        p = &tree.nodes[work.order[i]]
+        q = &pool.nodes[work.mapped[work.order[i]]]
+        q.stat.n = p.n
+        q.stat.w = p.n
+        if p.left == NONE:
+            q.stat.s = work.leaf_sum[p.leaf]
+        else:
+            q.stat.s = pool.nodes[work.mapped[p.left]].stat.s + pool.nodes[work.mapped[p.left + 1]].stat.s
+        q.log_L = log_L(&q.stat, &work.leaf)
+    return OK
+
+
+cdef inline int32_t push_split(Pool* pool, int32_t previous, int32_t node, int32_t child) noexcept nogil:
+    """Append to the list of splits; child = NONE records an unsplittable node that cost a stage ("authors")."""
+    cdef int32_t number = pool.n_splits
+    pool.splits[number].previous = previous
+    pool.splits[number].node = node
+    pool.splits[number].child = child
+    pool.n_splits += 1
+    return number
+
+
+# --------------------------------------------------------------------------------------------------- one stage
+
+cdef int pop(Particle* particle, Work* work, bint authors) noexcept nogil:
+    """Take the next eligible node. "authors" passes over unsplittable nodes that are not marked, without a stage."""
+    cdef int32_t entry
+    cdef NodeSet rows
+    cdef PoolNode* p
+    cdef bint skips = authors or (MUTANT(4) and particle != work.particles)
+    particle.popped = NONE
+    while particle.begin < particle.end:
+        entry = particle.queue[particle.begin]
+        if skips and not entry & STAGED:
+            p = &work.pool.nodes[entry]
+            if p.can_split == UNKNOWN:
+                if pool_ask(&rows, &work.pool, entry, work.columns, work.ops) != OK:
+                    return NO_MEMORY
+                p.can_split = node_can_split(&rows, work.columns, work.ops)
+            if not p.can_split:
+                particle.begin += 1
+                continue
+        particle.begin += 1
+        particle.popped = entry
+        return OK
+    return OK
+
+
+cdef int follow(Particle* particle, double* log_weight, Pool* pool, int32_t split) noexcept nogil:
+    """Split the popped node: children become eligible; weight *= L(l) L(r) / L(eta), eq. (smcweight)."""
+    cdef int32_t child = pool.splits[split].child
+    particle.last_split = split
+    if child == NONE:
+        return OK
+    if reserve_queue(particle, 2) != OK:
+        return NO_MEMORY
+    particle.queue[particle.end] = child
+    particle.queue[particle.end + 1] = child + 1
+    particle.end += 2
+    log_weight[0] += (pool.nodes[child].log_L + pool.nodes[child + 1].log_L
+                      - pool.nodes[pool.splits[split].node].log_L)
+    return OK
+
+
+cdef void mark_children(Particle* particle, const Pool* pool, int32_t split, int32_t n_old) noexcept nogil:
+    """Marks of the clamped particle's new entries: those of the old tree's leaves ("authors")."""
+    cdef int32_t child = pool.splits[split].child, i
+    if child == NONE:
+        return
+    for i in range(split + 1, n_old):                   # the history is ordered by node
+        if pool.splits[i].node > child + 1:
+            break
+        if pool.splits[i].node >= child and pool.splits[i].child == NONE:
+            particle.queue[particle.end - 2 + pool.splits[i].node - child] |= STAGED
+
+
+cdef int replay(Work* work, int32_t n_old, bint authors) noexcept nogil:
+    """The clamped particle takes its stored decision, weighted under the current target and sigma2."""
+    cdef Particle* clamped = &work.particles[0]
+    cdef int32_t split = clamped.last_split + 1         # its history comes first in the list
+    if pop(clamped, work, authors) != OK:
+        return NO_MEMORY
+    if clamped.popped == NONE or split >= n_old or work.pool.splits[split].node != clamped.popped & ~STAGED:
+        return OK
+    if follow(clamped, &work.log_weight[0], &work.pool, split) != OK:
+        return NO_MEMORY
+    if authors:
+        mark_children(clamped, &work.pool, split, n_old)
+    return OK
+
+
+cdef int propose(Work* work, int32_t first, int32_t n_particles, bint authors, bitgen_t* rng) noexcept nogil:
+    """Every free particle with an eligible node pops it and draws stop or split from its prior."""
+    cdef Particle* particle
+    cdef int32_t c
+    cdef double log_ratio
+    for c in range(first, n_particles):
+        particle = &work.particles[c]
+        particle.decision.dim = NONE
+        if pop(particle, work, authors) != OK:
+            return NO_MEMORY
+        if particle.popped == NONE:
+            continue
+        if propose_prior(&particle.decision, &log_ratio, particle.popped & ~STAGED, work, rng) != OK:
+            return NO_MEMORY
+        work.log_weight[c] += log_ratio
+    return OK
+
+
+cdef void evaluate_root_splits(Work* work, int32_t first, int32_t n_particles, const double* target) noexcept nogil:
+    """Statistics of the root splits of all particles, BATCH of them for each read of the target."""
+    cdef Predicate[BATCH] where
+    cdef int64_t[BATCH] n
+    cdef double[BATCH] s
+    cdef int32_t[BATCH] particle
+    cdef int32_t c, k, found = 0, child
+    cdef Stat left
+    for c in range(first, n_particles):
+        if work.particles[c].decision.dim != NONE:
+            where[found] = predicate_of(work.columns, work.particles[c].decision.dim,
+                                        work.particles[c].decision.code, AT_MOST)
+            particle[found] = c
+            found += 1
+        if found == BATCH or (c == n_particles - 1 and found > 0):
+            work.ops.masked_sums(n, s, where, found, target, work.columns.n_rows)
+            for k in range(found):
+                left.n, left.w, left.s = n[k], n[k], s[k]
+                child = pool_pair(&work.pool, 0, work.particles[particle[k]].decision.dim,
+                                  work.particles[particle[k]].decision.code)
+                pool_set_pair(&work.pool, child, left, &work.leaf)
+                work.spare[particle[k]] = child
+            found = 0
+
+
+cdef int evaluate(Work* work, int32_t first, int32_t n_particles, int32_t stage, bint authors,
+                  const double* target) noexcept nogil:
+    """Carry out the splits drawn in this stage, and record stops of marked nodes ("authors")."""
+    cdef Particle* particle
+    cdef int32_t c, child, split
+    if pool_reserve(&work.pool, 2 * n_particles, n_particles) != OK:
+        return NO_MEMORY
+    if stage == 1:
+        evaluate_root_splits(work, first, n_particles, target)
+    for c in range(first, n_particles):
+        particle = &work.particles[c]
+        if particle.popped == NONE:
+            continue
+        if particle.decision.dim == NONE:
+            if particle.popped & STAGED:
+                particle.last_split = push_split(&work.pool, particle.last_split, particle.popped & ~STAGED, NONE)
+            continue
+        if stage == 1:
+            child = work.spare[c]
+        elif pool_split(&child, &work.pool, particle.popped & ~STAGED, particle.decision.dim, particle.decision.code,
+                        target, work.columns, &work.leaf, work.ops) != OK:
+            return NO_MEMORY
+        split = push_split(&work.pool, particle.last_split, particle.popped & ~STAGED, child)
+        if follow(particle, &work.log_weight[c], &work.pool, split) != OK:
+            return NO_MEMORY
+    return OK
+
+
+cdef bint all_finished(const Work* work, int32_t first, int32_t n_particles, bint authors) noexcept nogil:
+    """Whether every queue is empty. "authors": a free particle that acted in this stage is finished a stage later."""
+    cdef int32_t c
+    cdef bint late = authors or MUTANT(3)
+    for c in range(n_particles):
+        if work.particles[c].begin < work.particles[c].end and (not late or c < first):
+            return False
+        if late and c >= first and work.particles[c].popped != NONE:
+            return False
+    return True
+
+
+cdef int copy_particle(Particle* to, const Particle* source) noexcept nogil:
+    """Copy by sharing: the waiting entries and one number; node data stay in the pool."""
+    cdef int32_t n = source.end - source.begin
+    to.begin = to.end = 0
+    if reserve_queue(to, n) != OK:
+        return NO_MEMORY
+    if n > 0:
+        memcpy(to.queue, source.queue + source.begin, n * sizeof(int32_t))
+    to.end = n
+    to.last_split = source.last_split
+    to.popped = source.popped
+    return OK
+
+
+cdef int take_offspring(Work* work, int32_t n_particles, bint authors) noexcept nogil:
+    """Replace the particles by their ancestors; afterwards all weights are equal."""
+    cdef int32_t c, k
+    cdef Particle swapped
+    for c in range(n_particles):
+        if work.ancestor[c] != c:
+            if copy_particle(&work.offspring[c], &work.particles[work.ancestor[c]]) != OK:
+                return NO_MEMORY
+            if authors and work.ancestor[c] == 0:
+                for k in range(work.offspring[c].end):
+                    work.offspring[c].queue[k] |= STAGED
+    for c in range(n_particles):
+        if work.ancestor[c] != c:
+            swapped = work.particles[c]
+            work.particles[c] = work.offspring[c]
+            work.offspring[c] = swapped
+        if not MUTANT(10):
+            work.log_weight[c] = 0.0
+    return OK
+
+
+cdef int run_stages(Work* work, StepInfo* info, const Tree* tree, int32_t n_old, const double* target,
+                    const ParticleParams* params, bitgen_t* rng) noexcept nogil:
+    """All stages of the conditional particle filter; on return the particles are complete and weighted."""
+    cdef int32_t first = 1 if params.clamped else 0, n = params.n_particles, c
+    for c in range(n):
+        work.particles[c].begin = work.particles[c].end = 0
+        if reserve_queue(&work.particles[c], 2) != OK:
+            return NO_MEMORY
+        work.particles[c].queue[0] = 0
+        work.particles[c].end = 1
+        work.particles[c].last_split = NONE
+        work.log_weight[c] = 0.0
+    if params.authors and params.clamped and tree.n_nodes == 1 and tree.nodes[ROOT].staged:
+        work.particles[0].queue[0] |= STAGED
+    while True:
+        if work.cancel != NULL and work.cancel[0]:
+            return CANCELLED
+        if params.max_stages > 0 and info.n_stages >= params.max_stages:
+            return TOO_MANY_STAGES
+        info.n_stages += 1
+        if first and replay(work, n_old, params.authors) != OK:
+            return NO_MEMORY
+        if (propose(work, first, n, params.authors, rng) != OK
+                or evaluate(work, first, n, info.n_stages, params.authors, target) != OK):
+            return NO_MEMORY
+        if all_finished(work, first, n, params.authors):
+            break
+        normalise(work.weight, work.log_weight, n)
+        if wants_resampling(work.weight, n, params.ess_threshold):
+            resample(work.ancestor, work.spare, work.weight, n, params.resampling, params.clamped, rng)
+            if take_offspring(work, n, params.authors) != OK:
+                return NO_MEMORY
+    normalise(work.weight, work.log_weight, n)
+    return OK
+
+
+# ------------------------------------------------------------------------------------------------- the new tree
+
+cdef int32_t list_history(int32_t* listed, const Pool* pool, int32_t last) noexcept nogil:
+    """A particle's splits in the order made, behind its marked stops' numbers; returns how many."""
+    cdef int32_t n = 0, split = last, i
+    while split != NONE:
+        n += 1
+        split = pool.splits[split].previous
+    i = n
+    split = last
+    while split != NONE:
+        i -= 1
+        listed[i] = split
+        split = pool.splits[split].previous
+    return n
+
+
+cdef bint differs_from_old(const Tree* tree, const Work* work, int32_t n_history, int32_t* order) noexcept nogil:
+    """Whether the new tree differs from the tree in its rules; both are walked breadth first."""
+    cdef int32_t n = 1, i = 0, k = 0, split, child
+    cdef const Node* p
+    cdef const Pool* pool = &work.pool
+    order[0] = ROOT
+    work.mapped[0] = 0
+    while i < n:
+        p = &tree.nodes[order[i]]
+        while k < n_history and pool.splits[work.listed[k]].child == NONE:
+            k += 1
+        split = work.listed[k] if k < n_history else NONE
+        if (p.left != NONE) != (split != NONE and pool.splits[split].node == work.mapped[i]):
+            return True
+        if p.left != NONE:
+            child = pool.splits[split].child
+            if pool.nodes[child].dim != p.dim or pool.nodes[child].code != p.code:
+                return True
+            order[n], order[n + 1] = p.left, p.left + 1
+            work.mapped[n], work.mapped[n + 1] = child, child + 1
+            n += 2
+            k += 1
+        i += 1
+    return False
+
+
+cdef bint root_differs(const Tree* tree, const Pool* pool, int32_t first_split) noexcept nogil:
+    cdef const Node* root = &tree.nodes[ROOT]
+    cdef int32_t child = NONE if first_split == NONE else pool.splits[first_split].child
+    if child == NONE or root.left == NONE:
+        return (child == NONE) != (root.left == NONE)
+    return pool.nodes[child].dim != root.dim or pool.nodes[child].code != root.code
+
+
+cdef int prepare_labels(Work* work, int32_t n_history) noexcept nogil:
+    """Tag the new tree's leaves and list their rows where that is cheaper; nothing of the old tree is touched."""
+    cdef Pool* pool = &work.pool
+    cdef int32_t k, side, child
+    pool.nodes[0].tag = NONE
+    for k in range(n_history):
+        child = pool.splits[work.listed[k]].child
+        if child != NONE:
+            pool.nodes[child].tag = pool.nodes[child + 1].tag = NONE
+    for k in range(n_history):
+        if pool.splits[work.listed[k]].child != NONE:
+            pool.nodes[pool.splits[work.listed[k]].node].tag = 0
+    for k in range(n_history):
+        child = pool.splits[work.listed[k]].child
+        for side in range(2):
+            if child != NONE and pool.nodes[child + side].tag == NONE:
+                if pool_prepare_label(pool, child + side, work.columns, work.ops) != OK:
+                    return NO_MEMORY
+    return OK
+
+
+cdef void build_tree(Tree* tree, Work* work, int32_t n_history) noexcept nogil:
+    """Replace the tree by a particle's: nodes, caches, leaf sums and labels. Room has been reserved."""
+    cdef Pool* pool = &work.pool
+    cdef int32_t k, node, child, left, side, leaf
+    make_stump(tree)
+    pool.nodes[0].tag = ROOT
+    work.mapped[ROOT] = 0
+    tree.nodes[ROOT].can_split = pool.nodes[0].can_split
+    for k in range(n_history):
+        node = pool.nodes[pool.splits[work.listed[k]].node].tag
+        child = pool.splits[work.listed[k]].child
+        if child == NONE:
+            tree.nodes[node].staged = 1
+            continue
+        left = add_children(tree, node, pool.nodes[child].dim, pool.nodes[child].code, pool.nodes[child].stat.n)
+        for side in range(2):
+            pool.nodes[child + side].tag = left + side
+            work.mapped[left + side] = child + side
+            tree.nodes[left + side].can_split = pool.nodes[child + side].can_split
+    for leaf in range(tree.n_leaves):
+        node = work.mapped[tree.leaf_node[leaf]]
+        work.leaf_sum[leaf] = pool.nodes[node].stat.s
+        if leaf > 0:                                    # make_stump left every row in leaf 0
+            pool_label(tree.labels, tree.itemsize, leaf, pool, node, work.columns, work.ops)
+
+
+cdef int adopt(Tree* tree, Work* work, StepInfo* info, int32_t chosen, bint authors) noexcept nogil:
+    """The chosen particle becomes the tree, if it differs from it."""
+    cdef int32_t n = 0, split = work.particles[chosen].last_split
+    while split != NONE:
+        n += 1
+        split = work.pool.splits[split].previous
+    if reserve_leaves(work, n + 1 if n + 1 > tree.n_leaves else tree.n_leaves) != OK:
+        return NO_MEMORY
+    n = list_history(work.listed, &work.pool, work.particles[chosen].last_split)
+    info.changed = differs_from_old(tree, work, n, work.order)
+    if not info.changed and not authors:
+        return OK
+    info.root_changed = root_differs(tree, &work.pool, work.listed[0] if n > 0 else NONE)
+    if (tree_reserve(tree, 2 * n + 1) != OK or labels_reserve(tree, n + 1) != OK
+            or prepare_labels(work, n) != OK):
+        return NO_MEMORY
+    build_tree(tree, work, n)
+    return OK
+
+
+cdef int step_particles(Tree* tree, Work* work, StepInfo* info, const Target* target, const ParticleParams* params,
+                        bitgen_t* rng) noexcept nogil:
+    """One particle Gibbs update of a tree (algorithm 2): particle 0 clamped to it, the new one drawn by weight over all.
+
+    With `clamped` false, an unconditional particle filter whose result replaces the tree.
+    """
+    cdef int32_t n_old, chosen
+    cdef const double* values
+    cdef int status
+    begin_info(info, MOVE_PG)
+    if reserve_target(work) != OK or reserve_particles(work, params.n_particles) != OK:
+        return NO_MEMORY
+    sum_leaves(work, tree, target)
+    if params.clamped and params.n_particles == 1:
+        return OK
+    values = make_target(work, tree, target)
+    if load_old_tree(&n_old, work, tree, params.clamped) != OK:
+        return NO_MEMORY
+    status = run_stages(work, info, tree, n_old, values, params, rng)
+    if status != OK:
+        return status
+    chosen = draw_final(work.weight, params.n_particles, params.forced, rng)
+    if chosen == 0 and params.clamped:
+        return OK
+    return adopt(tree, work, info, chosen, params.authors)

@@ -1,0 +1,57 @@
+"""Every loop over rows, behind one table of functions.
+
+The bodies are compiled once per vector width (rowops_baseline, rowops_avx2) and `rowops()` gives the table chosen at
+import. Sums run in blocks of BLOCK rows with LANES partial sums each, combined in block order, so that every
+width gives the same bits. Nothing else calls the bodies directly.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from bart.kernels.types cimport Predicate
+
+cdef enum:
+    BLOCK = 4096
+    LANES = 8
+
+cdef struct RowOps:
+    # n, s = count and sum of r over the rows 0..n_rows-1 that satisfy all predicates; r may be NULL: no sum
+    void (*masked_sum)(int64_t* n, double* s, const Predicate* where, int32_t n_where, const double* r,
+                       int64_t n_rows) noexcept nogil
+    # the same for n_sets sets of one predicate each, sharing one read of r
+    void (*masked_sums)(int64_t* n, double* s, const Predicate* where, int32_t n_sets, const double* r,
+                        int64_t n_rows) noexcept nogil
+    # s[l] = sum of r over the rows with leaf number l; acc: LANES * n_leaves doubles of scratch.
+    # With n_where > 0, also n_in, s_in as in masked_sum, over the same read of r.
+    void (*leaf_sums)(double* s, double* acc, const void* labels, int32_t itemsize, int32_t n_leaves,
+                      const double* r, int64_t n_rows, const Predicate* where, int32_t n_where,
+                      int64_t* n_in, double* s_in) noexcept nogil
+    # out = r + sign * value[label]
+    void (*add_leaf_values)(double* out, const double* r, const double* value, double sign, const void* labels,
+                            int32_t itemsize, int64_t n_rows) noexcept nogil
+    # labels of rows satisfying all predicates become `label`
+    void (*relabel)(void* labels, int32_t itemsize, uint32_t label, const Predicate* where, int32_t n_where,
+                    int64_t n_rows) noexcept nogil
+    # labels = renumber[labels]
+    void (*renumber)(void* labels, int32_t itemsize, const uint32_t* renumber, int64_t n_rows) noexcept nogil
+    # rows = ascending list of the rows satisfying all predicates; returns their number
+    int64_t (*select)(uint32_t* rows, const Predicate* where, int32_t n_where, int64_t n_rows) noexcept nogil
+    # low, high = extreme codes of a column over the rows satisfying all predicates; low > high where none does
+    void (*masked_range)(uint32_t* low, uint32_t* high, const void* column, int32_t itemsize,
+                         const Predicate* where, int32_t n_where, int64_t n_rows) noexcept nogil
+    # the same two over a list of rows
+    void (*list_range)(uint32_t* low, uint32_t* high, const void* column, int32_t itemsize, const uint32_t* rows,
+                       int64_t n) noexcept nogil
+    double (*list_sum)(const uint32_t* rows, int64_t n, const double* r) noexcept nogil
+    # left, right = the rows on each side of a predicate, in order (each has room for n); s = sum of r over the left
+    # ones (r may be NULL: no sum); returns their number
+    int64_t (*partition)(uint32_t* left, uint32_t* right, double* s, const uint32_t* rows, int64_t n,
+                         const Predicate* where, const double* r) noexcept nogil
+    void (*label_list)(void* labels, int32_t itemsize, uint32_t label, const uint32_t* rows,
+                       int64_t n) noexcept nogil
+    # whether two of the rows (the list, or where rows is NULL those satisfying all predicates) differ in a candidate
+    # column; returns at the first difference
+    bint (*differ)(const char* codes, int32_t itemsize, int64_t n_rows, const int32_t* candidates,
+                   int32_t n_candidates, const Predicate* where, int32_t n_where, const uint32_t* rows,
+                   int64_t n) noexcept nogil
+    double (*sum_squares)(const double* r, int64_t n_rows) noexcept nogil
+
+cdef RowOps* rowops() noexcept nogil

@@ -1,0 +1,109 @@
+"""Decisions at a node: the prior as a proposal, and the prior's logarithm."""
+
+from libc.math cimport INFINITY, log
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from numpy.random cimport bitgen_t
+from bart.kernels.columns cimport Columns, mass_between, p_split_at
+from bart.kernels.nodeset cimport NodeSet, node_range
+from bart.kernels.pool cimport pool_ask
+from bart.kernels.rng cimport below, bernoulli, uniform
+from bart.kernels.tree cimport NONE
+from bart.kernels.types cimport MUTANT, NO_MEMORY, OK, Decision
+
+
+cdef uint32_t draw_code(uint32_t low, uint32_t high, const Columns* columns, int32_t dim,
+                        bitgen_t* rng) noexcept nogil:
+    """A gap between the codes low < high with probability mass of the gap / mass of the range, by bisection."""
+    cdef const double* mass = columns.mass + columns.mass_start[dim]
+    cdef double at = mass[low] + uniform(rng) * (mass[high] - mass[low])
+    cdef uint32_t gap = low, above = high, middle           # mass[gap] <= at < mass[above]
+    while above - gap > 1:
+        middle = gap + (above - gap) / 2
+        if mass[middle] <= at:
+            gap = middle
+        else:
+            above = middle
+    while mass[gap + 1] <= mass[gap]:                       # only where rounding put `at` on the upper end
+        gap -= 1
+    return gap
+
+
+cdef int32_t draw_position(const int32_t* dims, int32_t n, double total, const Columns* columns,
+                           bitgen_t* rng) noexcept nogil:
+    """Position in a list of columns, in proportion to their weights."""
+    cdef int32_t k
+    cdef double at
+    if columns.weight == NULL:
+        return <int32_t>below(n, rng)
+    at = uniform(rng) * total
+    for k in range(n - 1):
+        at -= columns.weight[dims[k]]
+        if at < 0:
+            return k
+    return n - 1
+
+
+cdef bint draw_rule(Decision* rule, const NodeSet* node, Work* work, bitgen_t* rng) noexcept nogil:
+    """(dim, code) from the prior given the node's rows; False where no column has a valid split.
+
+    The column is uniform (or by weight) over the valid ones: candidates are drawn without replacement until one is
+    valid, so that only the columns drawn are looked at.
+    """
+    cdef const Columns* columns = work.columns
+    cdef int32_t n = columns.n_candidates, k, i, dim
+    cdef double total = columns.total_weight
+    cdef const int32_t* dims = columns.candidates
+    cdef uint32_t low, high
+    if node.n < 2:
+        n = 0
+    while n > 0:
+        k = draw_position(dims, n, total, columns, rng)
+        dim = dims[k]
+        if node_range(&low, &high, node, columns, dim, work.ops):
+            rule.dim = dim
+            rule.code = draw_code(low, high, columns, dim, rng)
+            return True
+        if columns.weight != NULL:
+            total -= columns.weight[dim]
+        if dims != work.dims:
+            for i in range(n):
+                work.dims[i] = dims[i]
+            dims = work.dims
+        for i in range(k, n - 1):
+            work.dims[i] = work.dims[i + 1]
+        n -= 1
+    rule.dim = NONE
+    return False
+
+
+cdef int propose_prior(Decision* decision, double* log_ratio, int32_t node, Work* work, bitgen_t* rng) noexcept nogil:
+    """Stop or split a pool node from the prior, eq. (splitprob); log_ratio = log P(decision) / q(decision) = 0.
+
+    A node without a valid split stops whatever was drawn first: p_s = 0 there, and only rules are looked up in rows.
+    """
+    cdef NodeSet rows
+    cdef int32_t depth = work.pool.nodes[node].depth
+    decision.dim = NONE
+    log_ratio[0] = 0.0
+    if bernoulli(p_split_at(work.columns, depth), rng) or (MUTANT(8) and depth == 0):
+        if pool_ask(&rows, &work.pool, node, work.columns, work.ops) != OK:
+            return NO_MEMORY
+        draw_rule(decision, &rows, work, rng)
+    return OK
+
+
+cdef double log_rule(const NodeSet* node, int32_t dim, uint32_t code, const Work* work) noexcept nogil:
+    """log U(dim) U(code | dim) given the node's rows; -inf where the rule leaves an empty side."""
+    cdef const Columns* columns = work.columns
+    cdef uint32_t low, high
+    cdef int32_t k, other
+    cdef double total = 0.0, own
+    if node.n < 2 or not node_range(&low, &high, node, columns, dim, work.ops) or code < low or code >= high:
+        return -INFINITY
+    own = mass_between(columns, dim, code, code + 1) / mass_between(columns, dim, low, high)
+    own *= 1.0 if columns.weight == NULL else columns.weight[dim]
+    for k in range(columns.n_candidates):
+        other = columns.candidates[k]
+        if node_range(&low, &high, node, columns, other, work.ops):
+            total += 1.0 if columns.weight == NULL else columns.weight[other]
+    return log(own / total)

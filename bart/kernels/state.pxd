@@ -1,0 +1,36 @@
+"""A tree bound to its data, the plan of a sampler, and one step of it."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from numpy.random cimport bitgen_t
+from bart.kernels.columns cimport Domain
+from bart.kernels.moves cimport LocalMoves
+from bart.kernels.particles cimport ParticleParams
+from bart.kernels.tree cimport Tree
+from bart.kernels.types cimport StepInfo
+from bart.kernels.workspace cimport Target, Work, Workspace
+
+cdef enum Kernel:
+    KERNEL_LOCAL = 0
+    KERNEL_PARTICLES = 1
+
+# What a compiled sweep runs for each tree.
+cdef struct Plan:
+    int kernel              # a Kernel
+    LocalMoves moves
+    ParticleParams particles
+
+cdef int run_kernel(Tree* tree, Work* work, StepInfo* info, const Target* target, const Plan* plan,
+                    bitgen_t* rng) noexcept nogil
+cdef void settle_labels(Tree* tree, Work* work) noexcept nogil
+cdef void draw_values(Tree* tree, Work* work, bitgen_t* rng) noexcept nogil
+cdef int grow_leaf(Tree* tree, Work* work, int32_t node, int32_t dim, uint32_t code) noexcept nogil
+cdef int check_status(int status) except -1
+
+cdef class KernelPlan:
+    cdef Plan p
+
+cdef class TreeState:
+    cdef Tree t
+    cdef readonly Domain domain
+    cdef Workspace workspace
+    cdef bitgen_t* _ready(self, params, rng) except NULL

@@ -1,0 +1,371 @@
+"""A tree bound to its data, the plan of a sampler, and one step of it."""
+
+import numpy as np
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.string cimport memcpy
+from numpy.random cimport bitgen_t
+from bart.kernels.change_swap cimport step_local
+from bart.kernels.columns cimport Domain, code_at, p_split_at, predicate_of
+from bart.kernels.moves cimport leaf_can_split
+from bart.kernels.nodeset cimport NodeSet, leaf_set
+from bart.kernels.particles cimport ParticleParams, step_particles
+from bart.kernels.rng cimport below, bernoulli, bitgen_of, normal
+from bart.kernels.splits cimport draw_rule
+from bart.kernels.suffstat cimport leaf_posterior_mean, leaf_posterior_sd
+from bart.kernels.tree cimport (NONE, ROOT, UNKNOWN, Node, Tree, add_children, breadth_first, is_leaf, labels_reserve,
+                                make_stump, tree_copy, tree_depth, tree_free, tree_init, tree_reserve)
+from bart.kernels.types cimport (ABOVE, AT_MOST, CANCELLED, NO_MEMORY, OK, TOO_MANY_STAGES, Decision, Stat, StepInfo)
+from bart.kernels.workspace cimport (Target, Work, Workspace, begin_step, reserve_leaves, set_leaf_params, sum_leaves)
+
+MOVES = ("none", "grow", "prune", "change", "swap", "pg")
+DUMP_DTYPE = np.dtype([("parent", "i4"), ("left", "i4"), ("depth", "i4"), ("dim", "i4"), ("code", "u4"), ("leaf", "i4"),
+                       ("n", "i8"), ("can_split", "i1"), ("staged", "i1"), ("log_rule", "f8"), ("value", "f8")])
+RESAMPLING = ("multinomial", "systematic", "killing")
+
+cdef enum:
+    EMPTY_SIDE = 100        # grow_leaf: a rule that leaves one side without rows
+
+
+cdef int run_kernel(Tree* tree, Work* work, StepInfo* info, const Target* target, const Plan* plan,
+                    bitgen_t* rng) noexcept nogil:
+    """One structure update given the target; leaf_sum holds the target's sums of the new tree's leaves on return."""
+    if reserve_leaves(work, tree.n_leaves + 1) != OK:
+        return NO_MEMORY
+    begin_step(work, tree, target)
+    if plan.kernel == KERNEL_LOCAL:
+        return step_local(tree, work, info, target, &plan.moves, rng)
+    return step_particles(tree, work, info, target, &plan.particles, rng)
+
+
+cdef void settle_labels(Tree* tree, Work* work) noexcept nogil:
+    """Give the labels the numbers of the new tree, where a prune left them with the old ones."""
+    if work.renumber_pending:
+        work.ops.renumber(tree.labels, tree.itemsize, work.renumber, tree.n_rows)
+        work.renumber_pending = False
+
+
+cdef void draw_values(Tree* tree, Work* work, bitgen_t* rng) noexcept nogil:
+    """Leaf values from their posterior, by leaf number; leaf_sum holds the target's sums."""
+    cdef int32_t l
+    cdef Node* p
+    cdef Stat stat
+    for l in range(tree.n_leaves):
+        p = &tree.nodes[tree.leaf_node[l]]
+        stat.n, stat.w, stat.s = p.n, p.n, work.leaf_sum[l]
+        p.value = leaf_posterior_mean(&stat, &work.leaf) + leaf_posterior_sd(&stat, &work.leaf) * normal(rng)
+
+
+cdef int grow_leaf(Tree* tree, Work* work, int32_t node, int32_t dim, uint32_t code) noexcept nogil:
+    """Split a leaf by a given rule, labels included; EMPTY_SIDE, and nothing done, where a side has no rows."""
+    cdef NodeSet rows
+    cdef int64_t n_left
+    cdef double unused
+    if (reserve_leaves(work, tree.n_leaves + 1) or tree_reserve(tree, tree.n_nodes + 2)
+            or labels_reserve(tree, tree.n_leaves + 1)):
+        return NO_MEMORY
+    rows = leaf_set(tree.labels, tree.itemsize, tree.nodes[node].leaf, tree.nodes[node].n)
+    rows.where[1] = predicate_of(work.columns, dim, code, AT_MOST)
+    work.ops.masked_sum(&n_left, &unused, rows.where, 2, NULL, tree.n_rows)
+    if n_left == 0 or n_left == tree.nodes[node].n:
+        return EMPTY_SIDE
+    rows.where[1].relation = ABOVE
+    work.ops.relabel(tree.labels, tree.itemsize, tree.n_leaves, rows.where, 2, tree.n_rows)
+    add_children(tree, node, dim, code, n_left)
+    return OK
+
+
+cdef int draw_from_prior(Tree* tree, Work* work, bitgen_t* rng) noexcept nogil:
+    """A tree from its prior, eq. (treeprior), breadth first; nodes are visited in the order of their number."""
+    cdef int32_t node = 0
+    cdef int status
+    cdef NodeSet rows
+    cdef Decision rule
+    make_stump(tree)
+    while node < tree.n_nodes:
+        if bernoulli(p_split_at(work.columns, tree.nodes[node].depth), rng):
+            rows = leaf_set(tree.labels, tree.itemsize, tree.nodes[node].leaf, tree.nodes[node].n)
+            if draw_rule(&rule, &rows, work, rng):
+                status = grow_leaf(tree, work, node, rule.dim, rule.code)
+                if status != OK:
+                    return status
+        node += 1
+    return OK
+
+
+cdef int overgrow(Tree* tree, Work* work, int32_t n_leaves, bitgen_t* rng) noexcept nogil:
+    """Split uniformly drawn leaves by rules from the prior until there are n_leaves, or none can be split."""
+    cdef int32_t n, i, found
+    cdef int status
+    cdef NodeSet rows
+    cdef Decision rule
+    make_stump(tree)
+    while tree.n_leaves < n_leaves:
+        if reserve_leaves(work, tree.n_leaves + 1) != OK:
+            return NO_MEMORY
+        n = breadth_first(tree, ROOT, work.order)
+        found = 0
+        for i in range(n):
+            if is_leaf(tree, work.order[i]) and leaf_can_split(tree, work.order[i], work):
+                work.listed[found] = work.order[i]
+                found += 1
+        if found == 0:
+            return OK
+        i = work.listed[below(found, rng)]
+        rows = leaf_set(tree.labels, tree.itemsize, tree.nodes[i].leaf, tree.nodes[i].n)
+        draw_rule(&rule, &rows, work, rng)
+        status = grow_leaf(tree, work, i, rule.dim, rule.code)
+        if status != OK:
+            return status
+    return OK
+
+
+cdef int check_status(int status) except -1:
+    """Raise what a kernel's status stands for; tree, residual and statistics are as before the step."""
+    if status == NO_MEMORY:
+        raise MemoryError("no memory to update a tree; its state is as before the step")
+    if status == TOO_MANY_STAGES:
+        raise RuntimeError("particle Gibbs reached max_stages before all particles were finished")
+    if status == CANCELLED:
+        raise KeyboardInterrupt
+    return 0
+
+
+cdef class KernelPlan:
+    """What a compiled sweep runs for each tree; made by the samplers' `plan()`.
+
+    Parameters
+    ----------
+    move_probs : tuple of 4 floats, optional
+        Probabilities of grow, prune, change and swap: a local sampler.
+    n_particles : int, optional
+        C: a particle sampler, with resampling, ess_threshold (negative: after every stage), forced, max_stages (0:
+        none) and clamped.
+    authors : bool
+        Bookkeeping "authors".
+    """
+
+    def __init__(self, *, move_probs=None, int n_particles=0, resampling="multinomial", double ess_threshold=-1.0,
+                 bint forced=False, int max_stages=0, bint clamped=True, bint authors=False):
+        cdef int k
+        if move_probs is not None:
+            self.p.kernel = KERNEL_LOCAL
+            for k in range(4):
+                self.p.moves.probability[k] = move_probs[k]
+            self.p.moves.authors = authors
+            return
+        self.p.kernel = KERNEL_PARTICLES
+        self.p.particles.n_particles = n_particles
+        self.p.particles.resampling = RESAMPLING.index(resampling)
+        self.p.particles.ess_threshold = ess_threshold
+        self.p.particles.forced = forced
+        self.p.particles.max_stages = max_stages
+        self.p.particles.clamped = clamped
+        self.p.particles.authors = authors
+
+
+cdef class TreeState:
+    """One tree bound to the codes of a data set and a tree prior: what a sampler's `step` changes.
+
+    Parameters
+    ----------
+    codes : bart.data.RankCodes, or a Domain already made from it
+    prior : bart.priors.TreePrior, omitted with a Domain
+    structure : nested tuples, optional
+        None for a leaf, (dim, code, left, right) for an internal node; rows with codes <= code go left. Default: a
+        stump.
+    workspace : Workspace, optional
+        Scratch shared with other trees of the same chain.
+    """
+
+    def __cinit__(self, codes, prior=None, structure=None, Workspace workspace=None):
+        self.domain = codes if isinstance(codes, Domain) else Domain(codes, prior)
+        self.workspace = Workspace(self.domain) if workspace is None else workspace
+        if tree_init(&self.t, self.domain.c.n_rows) != OK:
+            raise MemoryError("no memory for a tree")
+        if structure is not None:
+            self.structure = structure
+
+    def __dealloc__(self):
+        tree_free(&self.t)
+
+    # ------------------------------------------------------------------------------------------------ structure
+
+    @property
+    def structure(self):
+        """The tree's rules as nested tuples: None at a leaf, (dim, code, left, right) elsewhere."""
+        made = [None] * self.t.n_nodes
+        order = self._order()
+        for node in reversed(order):
+            left = self.t.nodes[node].left
+            if left != NONE:
+                made[node] = (self.t.nodes[node].dim, self.t.nodes[node].code, made[left], made[left + 1])
+        return made[0]
+
+    @structure.setter
+    def structure(self, structure):
+        cdef int status
+        cdef int32_t node, dim
+        make_stump(&self.t)
+        waiting = [(ROOT, structure)]
+        while waiting:
+            node, rule = waiting.pop(0)
+            if rule is None:
+                continue
+            dim, code, left, right = rule
+            if not 0 <= dim < self.domain.c.n_dims or not 0 <= code < self.domain.c.last_code[dim]:
+                make_stump(&self.t)
+                raise ValueError(f"structure: rule ({dim}, {code}) is no gap of the training columns")
+            status = grow_leaf(&self.t, &self.workspace.w, node, dim, code)
+            if status == EMPTY_SIDE:
+                make_stump(&self.t)
+                raise ValueError(f"structure: rule ({dim}, {code}) leaves a side without rows")
+            check_status(status)
+            waiting.append((self.t.nodes[node].left, left))
+            waiting.append((self.t.nodes[node].left + 1, right))
+
+    def _order(self):
+        cdef int32_t n
+        check_status(reserve_leaves(&self.workspace.w, self.t.n_leaves))
+        n = breadth_first(&self.t, ROOT, self.workspace.w.order)
+        return [self.workspace.w.order[i] for i in range(n)]
+
+    def key(self):
+        """The structure as bytes, equal for equal trees: (dim, code) of each node breadth first, -1 at leaves."""
+        cdef int32_t i, n
+        check_status(reserve_leaves(&self.workspace.w, self.t.n_leaves))
+        n = breadth_first(&self.t, ROOT, self.workspace.w.order)
+        out = np.empty((n, 2), dtype=np.int64)
+        cdef int64_t[:, ::1] view = out
+        for i in range(n):
+            view[i, 0] = self.t.nodes[self.workspace.w.order[i]].dim
+            view[i, 1] = self.t.nodes[self.workspace.w.order[i]].code
+        return out.tobytes()
+
+    @property
+    def n_leaves(self):
+        return self.t.n_leaves
+
+    @property
+    def depth(self):
+        """Depth of the deepest leaf; 0 for a stump."""
+        return tree_depth(&self.t)
+
+    @property
+    def leaf_of_row(self):
+        """(N,) int64: leaf number of each training row."""
+        dtype = {1: np.uint8, 2: np.uint16, 4: np.uint32}[self.t.itemsize]
+        out = np.empty(self.t.n_rows, dtype=dtype)
+        memcpy(<void*><size_t>out.ctypes.data, self.t.labels, self.t.n_rows * self.t.itemsize)
+        return out.astype(np.int64)
+
+    @property
+    def leaf_values(self):
+        """(n_leaves,) float64: leaf values by leaf number."""
+        return np.array([self.t.nodes[self.t.leaf_node[l]].value for l in range(self.t.n_leaves)])
+
+    @leaf_values.setter
+    def leaf_values(self, values):
+        values = np.asarray(values, dtype=np.float64)
+        if values.shape != (self.t.n_leaves,):
+            raise ValueError(f"leaf_values must have shape ({self.t.n_leaves},), got {values.shape}")
+        for l in range(self.t.n_leaves):
+            self.t.nodes[self.t.leaf_node[l]].value = values[l]
+
+    def leaf_counts(self):
+        """(n_leaves,) int64: training rows by leaf number."""
+        return np.array([self.t.nodes[self.t.leaf_node[l]].n for l in range(self.t.n_leaves)], dtype=np.int64)
+
+    def fit(self):
+        """(N,) float64: the tree's leaf value at each training row."""
+        return self.leaf_values[self.leaf_of_row]
+
+    # ---------------------------------------------------------------------------------------------------- updates
+
+    cdef bitgen_t* _ready(self, params, rng) except NULL:
+        set_leaf_params(&self.workspace.w, params.sigma2 / params.temperature, params.leaf_mean, params.leaf_var)
+        return bitgen_of(rng)
+
+    def step(self, KernelPlan plan, const double[::1] target, params, rng):
+        """One structure update given a target; see TreeSampler.step. Returns (move, changed, root_changed, ...)."""
+        cdef Target given
+        cdef StepInfo info
+        cdef int status
+        cdef bitgen_t* bits = self._ready(params, rng)
+        if target.shape[0] != self.t.n_rows:
+            raise ValueError(f"target must have shape ({self.t.n_rows},), got ({target.shape[0]},)")
+        given.base = &target[0]
+        given.is_residual = False
+        with nogil:
+            status = run_kernel(&self.t, &self.workspace.w, &info, &given, &plan.p, bits)
+            settle_labels(&self.t, &self.workspace.w)
+        check_status(status)
+        return (MOVES[info.move], bool(info.changed), bool(info.root_changed), info.log_ratio, self.t.n_leaves,
+                info.n_stages)
+
+    def draw_leaf_values(self, const double[::1] target, params, rng):
+        """Leaf values from their posterior given the structure and a target."""
+        cdef Target given
+        cdef bitgen_t* bits = self._ready(params, rng)
+        if target.shape[0] != self.t.n_rows:
+            raise ValueError(f"target must have shape ({self.t.n_rows},), got ({target.shape[0]},)")
+        check_status(reserve_leaves(&self.workspace.w, self.t.n_leaves))
+        given.base = &target[0]
+        given.is_residual = False
+        with nogil:
+            begin_step(&self.workspace.w, &self.t, &given)
+            sum_leaves(&self.workspace.w, &self.t, &given)
+            draw_values(&self.t, &self.workspace.w, bits)
+
+    def draw_from_prior(self, rng):
+        """Replace the structure by a draw from the tree prior."""
+        check_status(draw_from_prior(&self.t, &self.workspace.w, bitgen_of(rng)))
+
+    def overgrow(self, int n_leaves, rng):
+        """Replace the structure by random splits until it has n_leaves leaves, or no leaf can be split."""
+        check_status(overgrow(&self.t, &self.workspace.w, n_leaves, bitgen_of(rng)))
+
+    # ------------------------------------------------------------------------------------------------- checkpoints
+
+    def dump(self):
+        """The nodes as a structured array, from which `restore` makes the same tree, bit for bit."""
+        out = np.empty(self.t.n_nodes, dtype=DUMP_DTYPE)
+        for i in range(self.t.n_nodes):
+            p = self.t.nodes[i]
+            out[i] = (p.parent, p.left, p.depth, p.dim, p.code, p.leaf, p.n, p.can_split, p.staged, p.log_rule,
+                      p.value)
+        return out
+
+    def restore(self, nodes):
+        """Take back what `dump` gave; leaf numbers, node order and caches included."""
+        cdef int32_t i, n = len(nodes), n_leaves = (len(nodes) + 1) // 2
+        cdef int64_t row
+        cdef Node* p
+        check_status(tree_reserve(&self.t, n))
+        check_status(labels_reserve(&self.t, n_leaves))
+        for i in range(n):
+            p = &self.t.nodes[i]
+            (p.parent, p.left, p.depth, p.dim, p.code, p.leaf, p.n, p.can_split, p.staged, p.log_rule,
+             p.value) = nodes[i].item()
+            if p.left == NONE:
+                self.t.leaf_node[p.leaf] = i
+        self.t.n_nodes = n
+        self.t.n_leaves = n_leaves
+        with nogil:
+            for row in range(self.t.n_rows):
+                i = ROOT
+                while self.t.nodes[i].left != NONE:
+                    i = self.t.nodes[i].left + (code_at(&self.domain.c, self.t.nodes[i].dim, row)
+                                                > self.t.nodes[i].code)
+                if self.t.itemsize == 1:
+                    (<uint8_t*>self.t.labels)[row] = <uint8_t>self.t.nodes[i].leaf
+                elif self.t.itemsize == 2:
+                    (<uint16_t*>self.t.labels)[row] = <uint16_t>self.t.nodes[i].leaf
+                else:
+                    (<uint32_t*>self.t.labels)[row] = <uint32_t>self.t.nodes[i].leaf
+
+    def copy_from(self, TreeState other):
+        """Take over another state's tree (same data)."""
+        if other.t.n_rows != self.t.n_rows:
+            raise ValueError("the other state is bound to different data")
+        check_status(tree_copy(&self.t, &other.t))

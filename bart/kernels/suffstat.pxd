@@ -1,0 +1,31 @@
+"""Leaf marginal likelihood and leaf posterior, as functions of a node's statistic alone."""
+
+from libc.math cimport sqrt
+from libc.stdint cimport int64_t
+from bart.kernels.types cimport MUTANT, Stat
+
+cdef struct LeafParams:
+    double sigma2           # noise variance, divided by the temperature
+    double leaf_mean
+    double leaf_var
+    const double* log_term  # (N + 1,): 1/2 log(sigma2 / v_n), v_n = sigma2 + n leaf_var
+    const double* quad_term # (N + 1,): leaf_var / (2 sigma2 v_n)
+
+cdef inline double log_L(const Stat* stat, const LeafParams* leaf) noexcept nogil:
+    """Log marginal likelihood of a node, eq. (marginal:likelihood:node), without terms shared by all trees.
+
+    log L = 1/2 log(sigma2 / v) + leaf_var S^2 / (2 sigma2 v), v = sigma2 + n leaf_var, S = sum(R - leaf_mean).
+    """
+    cdef double S = stat.s - stat.n * leaf.leaf_mean
+    return leaf.log_term[stat.n] + leaf.quad_term[stat.n] * S * S
+
+cdef inline double leaf_posterior_mean(const Stat* stat, const LeafParams* leaf) noexcept nogil:
+    """leaf_mean + leaf_var S / v."""
+    cdef double S = stat.s - stat.n * leaf.leaf_mean
+    return leaf.leaf_mean + leaf.leaf_var * S / (leaf.sigma2 + stat.n * leaf.leaf_var)
+
+cdef inline double leaf_posterior_sd(const Stat* stat, const LeafParams* leaf) noexcept nogil:
+    """(1 / leaf_var + n / sigma2)^(-1/2)."""
+    return sqrt(leaf.leaf_var * leaf.sigma2 / (leaf.sigma2 + stat.n * leaf.leaf_var))
+
+cdef void tabulate(double* log_term, double* quad_term, double sigma2, double leaf_var, int64_t n) noexcept nogil

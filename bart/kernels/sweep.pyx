@@ -1,0 +1,275 @@
+"""Algorithm 1 without the interpreter: sigma2, then every tree's structure and leaf values."""
+
+import numpy as np
+
+from libc.math cimport M_PI, log, sqrt
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free, malloc
+from numpy.random cimport bitgen_t
+from bart.kernels.columns cimport Domain
+from bart.kernels.forest cimport ForestStore, Thresholds, store_tree
+from bart.kernels.rng cimport below, bitgen_of, gamma
+from bart.kernels.state cimport KernelPlan, Plan, TreeState, check_status, draw_values, run_kernel, settle_labels
+from bart.kernels.tree cimport Tree, tree_depth
+from bart.kernels.types cimport CANCELLED, OK, StepInfo
+from bart.kernels.workspace cimport (Target, Work, Workspace, begin_step, reserve_leaves, reserve_target,
+                                     set_leaf_params, sum_leaves)
+
+cdef enum:
+    REFRESH = 100           # sweeps, by absolute index, between two sums of the residual from the trees
+
+TRACES = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed")
+
+
+cdef class EnsembleKernel:
+    """The state of one chain: m trees over shared codes, the residual of ALL trees, and sigma2; scaled units.
+
+    Parameters
+    ----------
+    domain : Domain
+    y : (N,) float64
+        Scaled targets.
+    n_trees : int
+    noise : (shape, rate) or None
+        sigma2 ~ InvGamma(shape, rate) a priori; None keeps it fixed.
+    leaf_mean, leaf_var : float
+    random_order : bool
+        Trees in a fresh random order in each sweep.
+    y_range : float
+        Units of y per scaled unit, for the traces.
+    """
+
+    cdef readonly Domain domain
+    cdef readonly Workspace workspace
+    cdef readonly list states
+    cdef readonly object residual
+    cdef readonly object y
+    cdef Tree** trees
+    cdef int32_t* order             # of the trees in this sweep
+    cdef double* r
+    cdef const double* y_scaled
+    cdef int64_t n_rows
+    cdef int32_t n_trees
+    cdef bint random_order
+    cdef bint fixed_noise
+    cdef public double shape, rate, leaf_mean, leaf_var, y_range, temperature, sigma2
+    cdef public int64_t n_sweeps    # completed
+    cdef public int32_t position    # trees updated in the sweep under way; 0 between sweeps
+    cdef public int64_t n_changed, n_root_changed
+    cdef Thresholds thresholds
+    cdef object _keep
+    cdef int cancel
+
+    def __cinit__(self, Domain domain, y, int n_trees, noise, double sigma2, double leaf_mean, double leaf_var,
+                  bint random_order=False, double y_range=1.0):
+        cdef int32_t j
+        self.domain = domain
+        self.workspace = Workspace(domain)
+        self.n_rows = domain.c.n_rows
+        self.n_trees = n_trees
+        self.y = np.ascontiguousarray(y, dtype=np.float64)
+        self.residual = np.array(self.y)
+        cdef double[::1] r = self.residual
+        cdef const double[::1] y_view = self.y
+        self.r = &r[0]
+        self.y_scaled = &y_view[0]
+        self.states = [TreeState(domain, workspace=self.workspace) for _ in range(n_trees)]
+        self.trees = <Tree**>malloc(n_trees * sizeof(Tree*))
+        self.order = <int32_t*>malloc(n_trees * sizeof(int32_t))
+        if self.trees == NULL or self.order == NULL:
+            raise MemoryError("no memory for the trees of an ensemble")
+        for j in range(n_trees):
+            self.trees[j] = &(<TreeState>self.states[j]).t
+            self.order[j] = j
+        self.fixed_noise = noise is None
+        self.shape, self.rate = (0.0, 0.0) if noise is None else noise
+        self.sigma2, self.leaf_mean, self.leaf_var = sigma2, leaf_mean, leaf_var
+        self.random_order, self.y_range, self.temperature = random_order, y_range, 1.0
+        check_status(reserve_target(&self.workspace.w))
+        self._bind_thresholds()
+
+    def __dealloc__(self):
+        free(self.trees)
+        free(self.order)
+
+    def _bind_thresholds(self):
+        codes, prior = self.domain.codes, self.domain.prior
+        values = np.concatenate(codes.values).astype(np.float64)
+        start = np.concatenate(([0], np.cumsum([len(v) for v in codes.values[:len(codes.values) - 1]]))).astype(np.int64)
+        self._keep = [values, start]
+        self.thresholds.values = <const double*><size_t>values.ctypes.data
+        self.thresholds.value_start = <const int64_t*><size_t>start.ctypes.data
+        self.thresholds.midpoint = prior.threshold == "midpoint"
+        self.thresholds.grid = NULL
+        if prior.cuts == "grid":
+            grid = [np.asarray(prior.grid(v), dtype=np.float64) for v in codes.values]
+            bounds = np.concatenate(([0], np.cumsum([len(g) for g in grid]))).astype(np.int64)
+            points = np.concatenate(grid + [np.zeros(1)])
+            self._keep += [points, bounds]
+            self.thresholds.grid = <const double*><size_t>points.ctypes.data
+            self.thresholds.grid_start = <const int64_t*><size_t>bounds.ctypes.data
+
+    # ------------------------------------------------------------------------------------------- one tree, one sweep
+
+    cdef int update_tree(self, int32_t j, StepInfo* info, const Plan* plan, bitgen_t* rng) noexcept nogil:
+        """Structure given R_j with leaf values integrated out, then leaf values, then the residual of all trees."""
+        cdef Work* work = &self.workspace.w
+        cdef Tree* tree = self.trees[j]
+        cdef Target target
+        cdef int status
+        target.base = self.r
+        target.is_residual = True
+        status = run_kernel(tree, work, info, &target, plan, rng)
+        if status != OK:
+            return status
+        draw_values(tree, work, rng)
+        self.renew_residual(tree)
+        return OK
+
+    cdef void renew_residual(self, Tree* tree) noexcept nogil:
+        """residual = target - new leaf values, or residual + old - new values where no target was formed."""
+        cdef Work* work = &self.workspace.w
+        cdef int32_t l, label
+        cdef int32_t n_labels = tree.n_leaves + (1 if work.renumber_pending else 0)
+        for label in range(n_labels):
+            l = work.renumber[label] if work.renumber_pending else label
+            work.delta[label] = tree.nodes[tree.leaf_node[l]].value
+        if work.has_target:
+            work.ops.add_leaf_values(self.r, work.target, work.delta, -1.0, tree.labels, tree.itemsize, self.n_rows)
+            return
+        for label in range(n_labels):
+            work.delta[label] = work.old_value[label] - work.delta[label]
+        work.ops.add_leaf_values(self.r, self.r, work.delta, 1.0, tree.labels, tree.itemsize, self.n_rows)
+        settle_labels(tree, work)
+
+    cdef void begin(self, bitgen_t* rng) noexcept nogil:
+        """sigma2 ~ InvGamma(shape + t N / 2, rate + t SSR / 2), and the order of the trees."""
+        cdef double ssr
+        cdef int32_t i, k, swapped
+        if not self.fixed_noise:
+            ssr = self.workspace.w.ops.sum_squares(self.r, self.n_rows)
+            self.sigma2 = ((self.rate + 0.5 * self.temperature * ssr)
+                           / gamma(self.shape + 0.5 * self.temperature * self.n_rows, rng))
+        self.n_changed = 0
+        self.n_root_changed = 0
+        if self.random_order:
+            for i in range(self.n_trees - 1, 0, -1):
+                k = <int32_t>below(i + 1, rng)
+                swapped = self.order[i]
+                self.order[i] = self.order[k]
+                self.order[k] = swapped
+
+    cdef void end(self, double* trace) noexcept nogil:
+        """Traces of a sweep, in the units of y; the log-likelihood with the sigma drawn at its start."""
+        cdef double ssr
+        cdef int32_t j, depth = 0
+        cdef int64_t n_leaves = 0
+        self.position = 0
+        self.n_sweeps += 1
+        if self.n_sweeps % REFRESH == 0:
+            self.refresh()
+        ssr = self.workspace.w.ops.sum_squares(self.r, self.n_rows)
+        for j in range(self.n_trees):
+            n_leaves += self.trees[j].n_leaves
+            depth = max(depth, tree_depth(self.trees[j]))
+        trace[0] = (-0.5 * self.n_rows * log(2.0 * M_PI * self.sigma2) - 0.5 * ssr / self.sigma2
+                    - self.n_rows * log(self.y_range))
+        trace[1] = sqrt(self.sigma2) * self.y_range
+        trace[2] = n_leaves
+        trace[3] = depth
+        trace[4] = <double>self.n_changed / self.n_trees
+        trace[5] = <double>self.n_root_changed / self.n_trees
+
+    cdef void refresh(self) noexcept nogil:
+        """residual = y - sum of all trees, so that rounding does not pile up."""
+        cdef Work* work = &self.workspace.w
+        cdef int32_t j, l
+        cdef Tree* tree
+        for j in range(self.n_trees):
+            tree = self.trees[j]
+            for l in range(tree.n_leaves):
+                work.delta[l] = tree.nodes[tree.leaf_node[l]].value
+            work.ops.add_leaf_values(self.r, self.y_scaled if j == 0 else self.r, work.delta, -1.0, tree.labels,
+                                     tree.itemsize, self.n_rows)
+
+    def set_residual(self):
+        """Recompute the residual from y and the trees, after trees or leaf values were set from outside."""
+        cdef int32_t j
+        for j in range(self.n_trees):
+            check_status(reserve_leaves(&self.workspace.w, self.trees[j].n_leaves + 1))
+        self.refresh()
+
+    # ------------------------------------------------------------------------------------------------------ running
+
+    def advance(self, KernelPlan plan, rng, double[:, ::1] traces, int64_t first, ForestStore store, store_rng,
+                int64_t store_every, int64_t budget):
+        """Sweeps into traces[first:], until they are full or some `budget` row visits are spent.
+
+        Returns the number of rows of `traces` that are filled. A sweep under way is taken up by the next call.
+        """
+        cdef bitgen_t* bits = bitgen_of(rng)
+        cdef bitgen_t* store_bits = NULL if store is None else bitgen_of(store_rng)
+        cdef int64_t n = traces.shape[0], done = first
+        cdef int status = OK
+        cdef StepInfo info
+        cdef int32_t j
+        with nogil:
+            while done < n and budget > 0 and status == OK:
+                if self.position == 0:
+                    self.begin(bits)
+                set_leaf_params(&self.workspace.w, self.sigma2 / self.temperature, self.leaf_mean, self.leaf_var)
+                while self.position < self.n_trees and budget > 0 and status == OK:
+                    status = self.update_tree(self.order[self.position], &info, &plan.p, bits)
+                    if status == OK:
+                        self.n_changed += info.changed
+                        self.n_root_changed += info.root_changed
+                        self.position += 1
+                        budget -= (self.n_rows + 64) * (4 + info.n_stages)
+                if status == OK and self.position == self.n_trees:
+                    self.end(&traces[done, 0])
+                    done += 1
+                    if store_bits != NULL and done % store_every == 0:
+                        for j in range(self.n_trees):
+                            status = store_tree(&store.s, self.trees[j], &self.thresholds, store_bits)
+                            if status != OK:
+                                break
+        check_status(status)
+        return done
+
+    def begin_sweep(self, rng):
+        """For a sweep driven from Python: sigma2 and the order of the trees, returned as a list."""
+        self.begin(bitgen_of(rng))
+        return [self.order[j] for j in range(self.n_trees)]
+
+    def target_of(self, int j):
+        """(N,) R_j = y less the other trees, eq. (residual), a new array."""
+        return self.residual + self.states[j].fit()
+
+    def finish_tree(self, int j, target, bint changed, bint root_changed, rng):
+        """Leaf values of tree j given its target, and the residual, after a structure step made in Python."""
+        self.states[j].draw_leaf_values(target, self, rng)
+        np.subtract(target, self.states[j].fit(), out=self.residual)
+        self.n_changed += changed
+        self.n_root_changed += root_changed
+        self.position += 1
+
+    def end_sweep(self, double[::1] trace, ForestStore store=None, store_rng=None):
+        """Close a sweep driven from Python: traces, and the forest with a store."""
+        cdef bitgen_t* bits
+        cdef int32_t j
+        self.end(&trace[0])
+        if store is not None:
+            bits = bitgen_of(store_rng)
+            for j in range(self.n_trees):
+                check_status(store_tree(&store.s, self.trees[j], &self.thresholds, bits))
+
+    # -------------------------------------------------------------------------------------------------- checkpoints
+
+    def get_order(self):
+        """The order of the trees in the sweep under way."""
+        return [self.order[j] for j in range(self.n_trees)]
+
+    def set_order(self, order):
+        cdef int32_t j
+        for j in range(self.n_trees):
+            self.order[j] = order[j]

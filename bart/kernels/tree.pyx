@@ -1,0 +1,193 @@
+"""One tree: its nodes, and the leaf number of every training row."""
+
+from libc.math cimport NAN
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy, memset
+from bart.kernels.types cimport NO_MEMORY, OK
+
+
+cdef int tree_init(Tree* tree, int64_t n_rows) noexcept nogil:
+    """A stump over n_rows rows."""
+    memset(tree, 0, sizeof(Tree))
+    tree.n_rows = n_rows
+    tree.itemsize = 1
+    tree.labels = malloc(n_rows)
+    if tree.labels == NULL or tree_reserve(tree, 7) != OK:
+        return NO_MEMORY
+    make_stump(tree)
+    return OK
+
+
+cdef void tree_free(Tree* tree) noexcept nogil:
+    free(tree.nodes)
+    free(tree.leaf_node)
+    free(tree.labels)
+    memset(tree, 0, sizeof(Tree))
+
+
+cdef int tree_reserve(Tree* tree, int32_t n_nodes) noexcept nogil:
+    """Room for n_nodes nodes."""
+    cdef int32_t capacity = tree.capacity * 2
+    cdef void* grown
+    if n_nodes <= tree.capacity:
+        return OK
+    if capacity < n_nodes:
+        capacity = n_nodes
+    grown = realloc(tree.nodes, capacity * sizeof(Node))
+    if grown == NULL:
+        return NO_MEMORY
+    tree.nodes = <Node*>grown
+    grown = realloc(tree.leaf_node, capacity * sizeof(int32_t))
+    if grown == NULL:
+        return NO_MEMORY
+    tree.leaf_node = <int32_t*>grown
+    tree.capacity = capacity
+    return OK
+
+
+cdef int labels_reserve(Tree* tree, int32_t n_leaves) noexcept nogil:
+    """Labels wide enough for n_leaves leaf numbers."""
+    cdef int32_t itemsize = 1 if n_leaves <= 0x100 else 2 if n_leaves <= 0x10000 else 4
+    cdef void* wide
+    cdef int64_t i
+    cdef uint32_t label
+    if itemsize <= tree.itemsize:
+        return OK
+    wide = malloc(tree.n_rows * itemsize)
+    if wide == NULL:
+        return NO_MEMORY
+    for i in range(tree.n_rows):
+        label = (<uint8_t*>tree.labels)[i] if tree.itemsize == 1 else (<uint16_t*>tree.labels)[i]
+        if itemsize == 2:
+            (<uint16_t*>wide)[i] = <uint16_t>label
+        else:
+            (<uint32_t*>wide)[i] = label
+    free(tree.labels)
+    tree.labels = wide
+    tree.itemsize = itemsize
+    return OK
+
+
+cdef inline void init_leaf(Tree* tree, int32_t node, int32_t parent, int32_t depth, int32_t leaf,
+                           int64_t n) noexcept nogil:
+    cdef Node* p = &tree.nodes[node]
+    p.parent = parent
+    p.left = NONE
+    p.depth = depth
+    p.dim = NONE
+    p.code = 0
+    p.leaf = leaf
+    p.n = n
+    p.can_split = UNKNOWN
+    p.staged = 0
+    p.log_rule = NAN
+    p.value = 0.0
+    tree.leaf_node[leaf] = node
+
+
+cdef void make_stump(Tree* tree) noexcept nogil:
+    """The root alone, every row in leaf 0."""
+    init_leaf(tree, ROOT, NONE, 0, 0, tree.n_rows)
+    tree.n_nodes = 1
+    tree.n_leaves = 1
+    memset(tree.labels, 0, tree.n_rows * tree.itemsize)
+
+
+cdef int32_t add_children(Tree* tree, int32_t node, int32_t dim, uint32_t code, int64_t n_left) noexcept nogil:
+    """Split a leaf; the left child keeps its number, the right one takes the next. Labels are the caller's.
+
+    Room for two nodes must have been reserved. Returns the left child.
+    """
+    cdef int32_t left = tree.n_nodes
+    cdef Node* p = &tree.nodes[node]
+    init_leaf(tree, left, node, p.depth + 1, p.leaf, n_left)
+    init_leaf(tree, left + 1, node, p.depth + 1, tree.n_leaves, p.n - n_left)
+    p.left = left
+    p.dim = dim
+    p.code = code
+    p.leaf = NONE
+    p.can_split = 1
+    p.log_rule = NAN
+    tree.n_nodes += 2
+    tree.n_leaves += 1
+    return left
+
+
+cdef void remove_children(Tree* tree, int32_t node, uint32_t* renumber) noexcept nogil:
+    """Make a prunable node a leaf; renumber[old leaf number] = new one. Labels are the caller's.
+
+    The merged leaf takes the smaller of the two numbers, the last leaf the larger one; the last pair of nodes
+    moves into the freed place, so that pairs stay contiguous.
+    """
+    cdef Node* p = &tree.nodes[node]
+    cdef int32_t left = p.left, last = tree.n_nodes - 2, k
+    cdef int32_t kept = tree.nodes[left].leaf, freed = tree.nodes[left + 1].leaf
+    cdef int32_t last_leaf = tree.n_leaves - 1
+    if freed < kept:
+        kept, freed = freed, kept
+    for k in range(tree.n_leaves):
+        renumber[k] = k
+    renumber[last_leaf] = freed
+    renumber[freed] = kept
+    init_leaf(tree, node, p.parent, p.depth, kept, p.n)
+    p.can_split = 1
+    if freed != last_leaf:
+        tree.leaf_node[freed] = tree.leaf_node[last_leaf]
+        tree.nodes[tree.leaf_node[freed]].leaf = freed
+    if left != last:
+        move_pair(tree, last, left)
+    tree.n_nodes -= 2
+    tree.n_leaves -= 1
+
+
+cdef void move_pair(Tree* tree, int32_t source, int32_t to) noexcept nogil:
+    """Move two sibling nodes to another place and mend every reference to them."""
+    cdef int32_t k
+    cdef Node* p
+    for k in range(2):
+        tree.nodes[to + k] = tree.nodes[source + k]
+        p = &tree.nodes[to + k]
+        if p.left == NONE:
+            tree.leaf_node[p.leaf] = to + k
+        else:
+            tree.nodes[p.left].parent = to + k
+            tree.nodes[p.left + 1].parent = to + k
+    tree.nodes[tree.nodes[to].parent].left = to
+
+
+cdef int32_t breadth_first(const Tree* tree, int32_t start, int32_t* order) noexcept nogil:
+    """order = nodes of the subtree at start, breadth first (the order in which particles pop them)."""
+    cdef int32_t i = 0, n = 1, left
+    order[0] = start
+    while i < n:
+        left = tree.nodes[order[i]].left
+        if left != NONE:
+            order[n] = left
+            order[n + 1] = left + 1
+            n += 2
+        i += 1
+    return n
+
+
+cdef int tree_copy(Tree* to, const Tree* source) noexcept nogil:
+    """Nodes and labels of a tree over the same rows."""
+    if tree_reserve(to, source.n_nodes) != OK or labels_reserve(to, source.n_leaves) != OK:
+        return NO_MEMORY
+    if to.itemsize != source.itemsize:
+        to.itemsize = source.itemsize           # the buffer is wider than needed; narrow labels fit
+    memcpy(to.nodes, source.nodes, source.n_nodes * sizeof(Node))
+    memcpy(to.leaf_node, source.leaf_node, source.n_leaves * sizeof(int32_t))
+    memcpy(to.labels, source.labels, source.n_rows * source.itemsize)
+    to.n_nodes = source.n_nodes
+    to.n_leaves = source.n_leaves
+    return OK
+
+
+cdef int32_t tree_depth(const Tree* tree) noexcept nogil:
+    """Depth of the deepest leaf."""
+    cdef int32_t node, depth = 0
+    for node in range(tree.n_nodes):
+        if tree.nodes[node].depth > depth:
+            depth = tree.nodes[node].depth
+    return depth

@@ -1,0 +1,52 @@
+"""Types shared by all kernels, and the switch of the mutant build."""
+
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+# What a kernel returns when it can fail. On anything but OK the tree, its labels and the residual are as before.
+cdef enum Status:
+    OK = 0
+    NO_MEMORY = 1
+    CANCELLED = 2
+    TOO_MANY_STAGES = 3
+
+# Relation of a row's code to the cut of a predicate.
+cdef enum Relation:
+    AT_MOST = 0
+    ABOVE = 1
+    EQUAL = 2
+
+cdef struct Predicate:
+    const void* column      # N codes, or the N leaf numbers of a tree
+    int32_t itemsize        # bytes a code: 1, 2 or 4
+    int32_t relation        # a Relation
+    uint32_t cut            # a code
+
+# Sufficient statistic of a node for Gaussian data (design: n, w, s).
+cdef struct Stat:
+    int64_t n               # rows
+    double w                # sum of the rows' weights; n where rows carry no weights
+    double s                # sum of the target over the rows
+
+# A decision at a node: stop, or split by a rule (dim, code). Rows with codes <= code go left.
+cdef struct Decision:
+    int32_t dim             # -1: stop
+    uint32_t code
+
+cdef struct StepInfo:
+    int32_t move            # a Move
+    int32_t changed         # 1 if the tree's structure differs from before
+    int32_t root_changed    # 1 if the root's decision differs from before
+    int32_t n_stages        # particle stages
+    double log_ratio        # log of the Metropolis-Hastings ratio; 0 where none was formed
+
+cdef enum Move:
+    MOVE_NONE = 0
+    MOVE_GROW = 1
+    MOVE_PRUNE = 2
+    MOVE_CHANGE = 3
+    MOVE_SWAP = 4
+    MOVE_PG = 5
+
+cdef extern from "mutants.h" nogil:
+    # 0 in the normal build, a compile-time constant; in the mutant build, whether BART_MUTANT names this id.
+    bint MUTANT(int mutant_id)

@@ -1,0 +1,66 @@
+"""Scratch of one chain: allocated once, grown geometrically, reused by every step."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from bart.kernels.columns cimport Columns, Domain
+from bart.kernels.pool cimport Pool
+from bart.kernels.rowops cimport RowOps
+from bart.kernels.suffstat cimport LeafParams
+from bart.kernels.tree cimport Tree
+from bart.kernels.types cimport Decision, Stat
+
+# What a step conditions on, besides the tree.
+cdef struct Target:
+    const double* base      # (n_rows,)
+    bint is_residual        # base is y minus ALL trees: the target is base + this tree's leaf values
+
+cdef struct Particle:
+    int32_t* queue          # eligible nodes E, pool numbers in FIFO order; [begin, end) are waiting. Bookkeeping
+                            # "authors" marks an entry by the bit STAGED
+    int32_t begin
+    int32_t end
+    int32_t capacity
+    int32_t last_split      # newest split of its chain in the pool; NONE for a stump
+    Decision decision       # of this stage
+    int32_t popped          # entry of this stage; NONE if its queue was empty
+
+cdef struct Work:
+    const RowOps* ops
+    const Columns* columns
+    LeafParams leaf         # with its tables over 0..n_rows
+    double* log_term
+    double* quad_term
+    double* target          # (n_rows,), made on first use
+    Pool pool
+    int32_t leaf_capacity   # of the arrays by leaf number and by node
+    double* leaf_sum        # (leaf_capacity,): sum of the target by leaf number
+    double* old_value       # leaf values that the residual still holds, by label
+    double* delta
+    double* lanes           # (8 leaf_capacity,)
+    uint32_t* renumber      # label -> leaf number after the step
+    int32_t* order          # (2 leaf_capacity,): nodes breadth first
+    int32_t* listed         # (2 leaf_capacity,): scratch lists of nodes
+    int32_t* mapped         # (2 leaf_capacity,): pool number by node
+    bint renumber_pending   # labels still carry the numbers from before the step
+    bint has_target         # the target of this step was written to `target`
+    int32_t* dims           # (n_dims,): candidates of a rule
+    int32_t n_particles     # slots allocated, in each of the two generations
+    Particle* particles
+    Particle* offspring
+    double* log_weight      # (n_particles,)
+    double* weight          # (n_particles,): normalised
+    int32_t* ancestor       # (n_particles,)
+    int32_t* spare          # (n_particles,)
+    const int* cancel       # nonzero: give up at the next safe point
+
+cdef void set_leaf_params(Work* work, double sigma2, double leaf_mean, double leaf_var) noexcept nogil
+cdef int reserve_leaves(Work* work, int32_t n_leaves) noexcept nogil
+cdef int reserve_particles(Work* work, int32_t n_particles) noexcept nogil
+cdef int reserve_queue(Particle* particle, int32_t n) noexcept nogil
+cdef const double* make_target(Work* work, const Tree* tree, const Target* target) noexcept nogil
+cdef int reserve_target(Work* work) noexcept nogil
+cdef void begin_step(Work* work, const Tree* tree, const Target* target) noexcept nogil
+cdef void sum_leaves(Work* work, const Tree* tree, const Target* target) noexcept nogil
+
+cdef class Workspace:
+    cdef Work w
+    cdef readonly Domain domain

@@ -1,0 +1,147 @@
+"""Scratch of one chain: allocated once, grown geometrically, reused by every step."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memset
+from bart.kernels.columns cimport Columns, Domain
+from bart.kernels.pool cimport pool_free
+from bart.kernels.rowops cimport LANES, rowops
+from bart.kernels.suffstat cimport tabulate
+from bart.kernels.tree cimport Tree
+from bart.kernels.types cimport NO_MEMORY, OK
+
+
+cdef void set_leaf_params(Work* work, double sigma2, double leaf_mean, double leaf_var) noexcept nogil:
+    """Tabulate log L for these parameters, unless the tables already hold them."""
+    cdef LeafParams* leaf = &work.leaf
+    if sigma2 != leaf.sigma2 or leaf_var != leaf.leaf_var:
+        tabulate(work.log_term, work.quad_term, sigma2, leaf_var, work.columns.n_rows)
+    leaf.sigma2 = sigma2
+    leaf.leaf_mean = leaf_mean
+    leaf.leaf_var = leaf_var
+    leaf.log_term = work.log_term
+    leaf.quad_term = work.quad_term
+
+
+cdef int grow(void** array, int64_t n, size_t itemsize) noexcept nogil:
+    cdef void* grown = realloc(array[0], n * itemsize)
+    if grown == NULL:
+        return NO_MEMORY
+    array[0] = grown
+    return OK
+
+
+cdef int reserve_leaves(Work* work, int32_t n_leaves) noexcept nogil:
+    """Room in the arrays by leaf number for n_leaves leaves (2 n_leaves nodes)."""
+    cdef int64_t n = 2 * <int64_t>work.leaf_capacity
+    if n_leaves <= work.leaf_capacity:
+        return OK
+    n = n if n > n_leaves else n_leaves
+    if (grow(<void**>&work.leaf_sum, n, sizeof(double)) or grow(<void**>&work.old_value, n, sizeof(double))
+            or grow(<void**>&work.delta, n, sizeof(double)) or grow(<void**>&work.lanes, LANES * n, sizeof(double))
+            or grow(<void**>&work.renumber, n, sizeof(uint32_t)) or grow(<void**>&work.order, 2 * n, sizeof(int32_t))
+            or grow(<void**>&work.listed, 2 * n, sizeof(int32_t))
+            or grow(<void**>&work.mapped, 2 * n, sizeof(int32_t))):
+        return NO_MEMORY
+    work.leaf_capacity = <int32_t>n
+    return OK
+
+
+cdef int reserve_particles(Work* work, int32_t n_particles) noexcept nogil:
+    """Slots for n_particles particles in both generations."""
+    cdef int32_t k
+    if n_particles <= work.n_particles:
+        return OK
+    if (grow(<void**>&work.particles, n_particles, sizeof(Particle))
+            or grow(<void**>&work.offspring, n_particles, sizeof(Particle))
+            or grow(<void**>&work.log_weight, n_particles, sizeof(double))
+            or grow(<void**>&work.weight, n_particles, sizeof(double))
+            or grow(<void**>&work.ancestor, n_particles, sizeof(int32_t))
+            or grow(<void**>&work.spare, n_particles, sizeof(int32_t))):
+        return NO_MEMORY
+    for k in range(work.n_particles, n_particles):
+        memset(&work.particles[k], 0, sizeof(Particle))
+        memset(&work.offspring[k], 0, sizeof(Particle))
+    work.n_particles = n_particles
+    return OK
+
+
+cdef int reserve_queue(Particle* particle, int32_t n) noexcept nogil:
+    """Room for n waiting nodes after those already behind `end`."""
+    cdef int32_t capacity = 2 * (particle.end + n)
+    if particle.end + n <= particle.capacity:
+        return OK
+    if grow(<void**>&particle.queue, capacity, sizeof(int32_t)) != OK:
+        return NO_MEMORY
+    particle.capacity = capacity
+    return OK
+
+
+cdef int reserve_target(Work* work) noexcept nogil:
+    """Room for the target of a step."""
+    if work.target == NULL:
+        work.target = <double*>malloc(work.columns.n_rows * sizeof(double))
+    return OK if work.target != NULL else NO_MEMORY
+
+
+cdef void begin_step(Work* work, const Tree* tree, const Target* target) noexcept nogil:
+    """Note the leaf values that the residual holds. Arrays for the tree's leaves must have been reserved."""
+    cdef int32_t l
+    for l in range(tree.n_leaves):
+        work.old_value[l] = tree.nodes[tree.leaf_node[l]].value if target.is_residual else 0.0
+    work.renumber_pending = False
+    work.has_target = False
+
+
+cdef const double* make_target(Work* work, const Tree* tree, const Target* target) noexcept nogil:
+    """R_j row by row, eq. (residual). `target` must have been reserved."""
+    if not target.is_residual:
+        return target.base
+    work.ops.add_leaf_values(work.target, target.base, work.old_value, 1.0, tree.labels, tree.itemsize, tree.n_rows)
+    work.has_target = True
+    return work.target
+
+
+cdef void sum_leaves(Work* work, const Tree* tree, const Target* target) noexcept nogil:
+    """leaf_sum = sums of the target by leaf: the residual's sum plus count times leaf value, nothing un-subtracted."""
+    cdef int64_t unused_n
+    cdef double unused_s
+    work.ops.leaf_sums(work.leaf_sum, work.lanes, tree.labels, tree.itemsize, tree.n_leaves, target.base,
+                       tree.n_rows, NULL, 0, &unused_n, &unused_s)
+    add_old_values(work, tree)
+
+
+cdef void add_old_values(Work* work, const Tree* tree) noexcept nogil:
+    cdef int32_t l
+    for l in range(tree.n_leaves):
+        work.leaf_sum[l] += tree.nodes[tree.leaf_node[l]].n * work.old_value[l]
+
+
+cdef class Workspace:
+    """Scratch for steps on trees over one Domain; one per chain."""
+
+    def __cinit__(self, Domain domain):
+        memset(&self.w, 0, sizeof(Work))
+        self.domain = domain
+        self.w.ops = rowops()
+        self.w.columns = &domain.c
+        self.w.leaf.sigma2 = -1.0
+        self.w.log_term = <double*>malloc((domain.c.n_rows + 1) * sizeof(double))
+        self.w.quad_term = <double*>malloc((domain.c.n_rows + 1) * sizeof(double))
+        self.w.dims = <int32_t*>malloc(max(domain.c.n_dims, 1) * sizeof(int32_t))
+        if (self.w.log_term == NULL or self.w.quad_term == NULL or self.w.dims == NULL
+                or reserve_leaves(&self.w, 16) != OK):
+            raise MemoryError("no memory for the workspace of a chain")
+
+    def __dealloc__(self):
+        cdef int32_t k
+        for k in range(self.w.n_particles):
+            free(self.w.particles[k].queue)
+            free(self.w.offspring[k].queue)
+        for array in (<size_t>self.w.log_term, <size_t>self.w.quad_term, <size_t>self.w.target,
+                      <size_t>self.w.leaf_sum, <size_t>self.w.old_value, <size_t>self.w.delta, <size_t>self.w.lanes,
+                      <size_t>self.w.renumber, <size_t>self.w.order, <size_t>self.w.listed, <size_t>self.w.mapped, <size_t>self.w.dims,
+                      <size_t>self.w.particles, <size_t>self.w.offspring, <size_t>self.w.log_weight,
+                      <size_t>self.w.weight, <size_t>self.w.ancestor, <size_t>self.w.spare):
+            free(<void*><size_t>array)
+        pool_free(&self.w.pool)

@@ -1,0 +1,143 @@
+"""A model: the data and its calibrated priors."""
+
+from __future__ import annotations
+
+import math
+
+from .data import Dataset, RankCodes
+from .inputs import check_choice, check_count, check_real
+from .priors import DEFAULT_N_CUTS, FixedNoise, LeafPrior, NoisePrior, TreePrior, estimate_sigma
+
+_DEFAULTS = {"k": 2.0, "nu": 3.0, "q": 0.9, "sigma_hat": "ols", "noise_shape": "half"}
+
+
+class Model:
+    """y = sum of ``n_trees`` trees + N(0, sigma^2) noise, with calibrated priors.
+
+    Parameters
+    ----------
+    X : array_like or frame, shape (N, D)
+    y : array_like, shape (N,)
+    n_trees : int
+        m, at least 1.
+    alpha, beta : float
+        A node at depth d splits with probability ``alpha (1 + d)^-beta``; 0 <= alpha < 1, beta >= 0.
+    k : float
+        Leaf values have standard deviation ``0.5 / (k sqrt(n_trees))`` in scaled units; > 0. Not together
+        with ``leaf_var``.
+    nu, q : float
+        ``sigma^2 ~ nu lam / chi2_nu`` with lam such that ``P(sigma < sigma_hat) = q``; nu > 0, 0 < q < 1.
+    sigma_hat : {"ols", "sd"} or float
+        A rough estimate of the noise standard deviation: by least squares, the standard deviation of y with
+        divisor N, or a number in the units of y. "ols" falls back on "sd" where the fit does not exist or is
+        exact, see `bart.priors.estimate_sigma`.
+    sigma : float or None
+        Fixes the noise standard deviation, in the units of y; nu, q, sigma_hat and noise_shape then have no
+        place and are refused.
+    leaf_mean, leaf_var : float or None
+        Mean and variance of a leaf value, in the units of y and their square, in place of 0 and the k recipe.
+        The prior mean of f is then ``midrange(y) + n_trees leaf_mean`` (without scaling, the second term).
+    scale : bool
+        Whether y is mapped to [-0.5, 0.5]. Without it "scaled units" are the units of y, in the k recipe too.
+    threshold, cuts, n_cuts, dim_weights
+        See `bart.priors.TreePrior`.
+    noise_shape : {"half", "full"}
+        Shape of the Gamma law of 1 / sigma^2: nu / 2, or nu as in the scripts of the paper's authors. In both
+        cases ``P(sigma < sigma_hat) = q``.
+
+    Attributes
+    ----------
+    dataset : bart.data.Dataset
+    codes : bart.data.RankCodes
+    n_trees : int
+    tree_prior : bart.priors.TreePrior
+    leaf_prior : bart.priors.LeafPrior
+        In scaled units.
+    noise_prior : bart.priors.NoisePrior or bart.priors.FixedNoise
+        In scaled units.
+    sigma_hat : float or None
+        In the units of y; None if sigma is fixed.
+    sigma_hat_method : {"ols", "sd", "given"} or None
+        How it was obtained in the end.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For bad data or a bad parameter, by name, before any work; for a constant y whose noise prior would
+        have to be calibrated; for a parameter that another one makes meaningless.
+    """
+
+    def __init__(self, X, y, n_trees=200, alpha=0.95, beta=2.0, k=2.0, nu=3.0, q=0.9, sigma_hat="ols",
+                 sigma=None, leaf_mean=None, leaf_var=None, scale=True, threshold="uniform", cuts="width",
+                 n_cuts=DEFAULT_N_CUTS, dim_weights=None, noise_shape="half"):  # fmt: skip
+        self.n_trees = check_count(n_trees, "n_trees")
+        self.tree_prior = TreePrior(alpha, beta, threshold, cuts, n_cuts, dim_weights)
+        k, nu, q = check_real(k, "k", 0), check_real(nu, "nu", 0), check_real(q, "q", 0, 1)
+        check_choice(noise_shape, "noise_shape", ("half", "full"))
+        if isinstance(sigma_hat, str):
+            check_choice(sigma_hat, "sigma_hat", ("ols", "sd"))
+        else:
+            sigma_hat = check_real(sigma_hat, "sigma_hat", 0)
+        if sigma is not None:
+            sigma = check_real(sigma, "sigma", 0)
+            _refuse_idle("sigma", nu=nu, q=q, sigma_hat=sigma_hat, noise_shape=noise_shape)
+        if leaf_mean is not None:
+            leaf_mean = check_real(leaf_mean, "leaf_mean")
+        if leaf_var is not None:
+            leaf_var = check_real(leaf_var, "leaf_var", 0)
+            _refuse_idle("leaf_var", k=k)
+
+        self.dataset = Dataset(X, y, scale)
+        self.tree_prior.dim_log_weights(self.dataset.n_dims)  # refuses weights of another length
+        self.leaf_prior = self._make_leaf_prior(k, leaf_mean, leaf_var)
+        if sigma is None:
+            shape = nu if noise_shape == "full" else None
+            self.noise_prior = self._make_noise_prior(nu, q, sigma_hat, shape)
+        else:
+            self.sigma_hat = self.sigma_hat_method = None
+            self.noise_prior = FixedNoise(self._variance(sigma, "sigma"))
+        self.codes = RankCodes(self.dataset.X)
+
+    def __repr__(self):
+        return (
+            f"Model({self.dataset!r}, n_trees={self.n_trees}, {self.tree_prior!r}, {self.leaf_prior!r}, "
+            f"{self.noise_prior!r})"
+        )
+
+    def _variance(self, sd, name):
+        """The square of a standard deviation in the units of y, in scaled units. The division comes first:
+        the square of a tiny range would underflow."""
+        variance = (sd / self.dataset.y_range) ** 2
+        if not 0 < variance < math.inf:
+            raise ValueError(f"{name} is out of proportion to the range of y, {self.dataset.y_range:g}")
+        return variance
+
+    def _make_leaf_prior(self, k, leaf_mean, leaf_var):
+        prior = LeafPrior.calibrate(k, self.n_trees)
+        mean = prior.mean if leaf_mean is None else leaf_mean / self.dataset.y_range
+        if not math.isfinite(mean):
+            raise ValueError(f"leaf_mean is out of proportion to the range of y, {self.dataset.y_range:g}")
+        var = prior.var if leaf_var is None else self._variance(math.sqrt(leaf_var), "leaf_var")
+        return LeafPrior(mean, var)
+
+    def _make_noise_prior(self, nu, q, sigma_hat, shape):
+        if isinstance(sigma_hat, str):
+            scaled, self.sigma_hat_method = estimate_sigma(self.dataset.X, self.dataset.y_scaled, sigma_hat)
+            if scaled == 0:
+                raise ValueError(
+                    f"y is constant ({self.dataset.n_rows} values of {self.dataset.y_min:g}), so the noise "
+                    "prior cannot be calibrated; give sigma= or a number for sigma_hat="
+                )
+            self.sigma_hat = scaled * self.dataset.y_range
+        else:
+            self._variance(sigma_hat, "sigma_hat")
+            scaled, self.sigma_hat_method = sigma_hat / self.dataset.y_range, "given"
+            self.sigma_hat = sigma_hat
+        return NoisePrior.calibrate(nu, q, scaled, shape)
+
+
+def _refuse_idle(cause, **given):
+    """A parameter that has no effect is a misunderstanding: refuse it rather than ignore it."""
+    for name, value in given.items():
+        if value != _DEFAULTS[name]:
+            raise ValueError(f"{name}={value!r} has no effect when {cause} is given")

@@ -1,0 +1,332 @@
+"""Posterior: traces, stored forests, prediction, summaries, files and ArviZ."""
+
+import os
+
+import numpy as np
+
+from .chain import TRACES, Forests
+from .data import check_rows
+from .diagnostics import summarise
+from .inputs import check_count, check_real
+from .kernels.forest import predict_draws
+from .progress import Bar
+from .storage import read_record, write_record
+from .summaries import Block, Prediction, Summary
+
+__all__ = ["Posterior", "load"]
+
+_FORMAT = "bart posterior 1"
+# Rows of a block, and bounds on one block: numbers held, and visits of a tree by a row (about a fifth of
+# a second).
+_BLOCK_ROWS = 4096
+_BLOCK_NUMBERS = 4_000_000
+_BLOCK_VISITS = 20_000_000
+
+
+class Posterior:
+    """Draws of several chains, as `sample` returns them.
+
+    ``post[name]`` is the trace of the kept draws, shape (n_chains, n_draws); ``post.burn[name]`` that of
+    the burn-in, (n_chains, n_burn); ``post.sweeps[name]`` that of all sweeps, (n_chains, n_burn + n_draws
+    * thin).
+
+    Traces
+    ------
+    log_likelihood : sum over rows of log N(y | f(x), sigma^2) at the end of the sweep, in the units of y.
+    sigma : noise standard deviation, units of y.
+    n_leaves : leaves of all trees together.
+    depth : largest depth of a leaf over the trees (a stump has 0).
+    tree_changed, root_changed : share of trees whose structure, whose root's rule changed in the sweep.
+    seconds : CPU seconds of the sweep.
+
+    Parameters
+    ----------
+    traces : dict of ndarray, shape (n_chains, n_sweeps)
+    header : dict
+        Plain values: n_trees, n_dims, column_names, y_mid, y_range, n_burn, thin, seed, starts, sampler, ...
+    forests, burn_forests : list of Forests, optional
+        Of each chain.
+    """
+
+    def __init__(self, traces, header, forests=None, burn_forests=None):
+        self.header = dict(header)
+        self.forests = forests
+        self.burn_forests = burn_forests
+        self.sweeps = {name: np.asarray(traces[name]) for name in TRACES}
+        for trace in self.sweeps.values():
+            trace.flags.writeable = False
+        n_burn, thin = self.header["n_burn"], self.header["thin"]
+        self.burn = {name: trace[:, :n_burn] for name, trace in self.sweeps.items()}
+        self._kept = {name: trace[:, n_burn + thin - 1 :: thin] for name, trace in self.sweeps.items()}
+
+    def __getitem__(self, name):
+        try:
+            return self._kept[name]
+        except KeyError:
+            raise KeyError(f"no trace {name!r}: there are {', '.join(self._kept)}") from None
+
+    def __iter__(self):
+        return iter(self._kept)
+
+    def __contains__(self, name):
+        return name in self._kept
+
+    def __repr__(self):
+        stored = "with" if self.forests is not None else "without"
+        return f"<Posterior: {self.n_chains} chains of {self.n_draws} draws, {stored} forests>"
+
+    @property
+    def n_chains(self):
+        """Number of chains."""
+        return self.sweeps["sigma"].shape[0]
+
+    @property
+    def n_draws(self):
+        """Kept draws of each chain."""
+        return self._kept["sigma"].shape[1]
+
+    @property
+    def n_burn(self):
+        """Sweeps of the burn-in of each chain."""
+        return self.header["n_burn"]
+
+    @property
+    def seed(self):
+        """The seed that gives the same draws again."""
+        return self.header["seed"]
+
+    @property
+    def starts(self):
+        """Kind of start of each chain."""
+        return list(self.header["starts"])
+
+    @property
+    def nbytes(self):
+        """Bytes of traces and forests."""
+        forests = [*(self.forests or []), *(self.burn_forests or [])]
+        return sum(trace.nbytes for trace in self.sweeps.values()) + sum(part.nbytes for part in forests)
+
+    def predict(self, X, draws=False, quantiles=None, interval=None, every=1, progress=False):
+        """Posterior of f at new rows, in the units of y.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, n_dims)
+            New rows; n may be 0. A frame must have the training columns in their order.
+        draws : bool
+            Return f of each draw too: ``n_chains * n_draws * n`` numbers.
+        quantiles : sequence of float in [0, 1], optional
+            Posterior quantiles of f.
+        interval : float in (0, 1), optional
+            Probability of a central interval of f.
+        every : int
+            Use only every so many kept draws.
+        progress : bool
+            Show a tqdm progress bar.
+
+        Returns
+        -------
+        ndarray, shape (n,), or Prediction
+            The posterior mean; with `draws`, `quantiles` or `interval` a Prediction.
+
+        Raises
+        ------
+        RuntimeError
+            The run stored no trees.
+        ValueError, TypeError
+            Bad rows or levels.
+
+        Notes
+        -----
+        Works in blocks of rows and draws: beyond the result it holds some tens of megabytes, or, for
+        quantiles and intervals, all draws of a block of rows.
+        """
+        levels = _levels(quantiles, interval)
+        forests = self._forests(burn=False)
+        X = self._check_new(X)
+        n_kept = len(range(0, self.n_draws, check_count(every, "every")))
+        total = np.zeros(len(X))
+        kept = np.empty((self.n_chains, n_kept, len(X))) if draws else None
+        found = np.empty((len(levels), len(X)))
+        step = self._block_rows(len(levels) > 0)
+        with Bar(progress, len(X), "row", "predicting") as bar:
+            for first in range(0, len(X), step):
+                rows = slice(first, min(first + step, len(X)))
+                held = np.empty((self.n_chains, n_kept, rows.stop - first)) if len(levels) else None
+                for block in self._blocks(X[rows], forests, every):
+                    # One draw after the other, so that a row's sum does not depend on the rows beside it.
+                    for values in block.values:
+                        total[rows] += values
+                    if held is not None:
+                        held[block.chain, block.draws] = block.values
+                    if draws:
+                        kept[block.chain, block.draws, rows] = block.values
+                if held is not None:
+                    found[:, rows] = np.quantile(held.reshape(-1, held.shape[2]), levels, axis=0)
+                bar.update(rows.stop - first)
+        mean = total / (self.n_chains * n_kept)
+        if not draws and quantiles is None and interval is None:
+            return mean
+        n_quantiles = 0 if quantiles is None else len(levels) - 2 * (interval is not None)
+        return Prediction(
+            mean,
+            kept,
+            None if quantiles is None else found[:n_quantiles],
+            None if interval is None else found[n_quantiles:],
+        )
+
+    def predict_blocks(self, X, every=1, burn=False):
+        """Iterate over f of each draw at new rows in blocks of bounded memory.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, n_dims)
+        every : int
+            Use only every so many draws.
+        burn : bool
+            The stored forests of the burn-in instead of those of the kept draws.
+
+        Yields
+        ------
+        Block
+            ``chain``, ``draws`` and ``rows`` (slices into the used draws of that chain, and into X) and
+            ``values``, (n_block_draws, n_block_rows), in the units of y. Valid until the next block.
+        """
+        X = self._check_new(X)
+        check_count(every, "every")
+        forests = self._forests(burn)
+        step = self._block_rows(False)
+        for first in range(0, len(X), step):
+            for block in self._blocks(X[first : first + step], forests, every):
+                yield block._replace(rows=slice(first, first + block.values.shape[1]))
+
+    def summary(self, names=("sigma", "log_likelihood", "n_leaves", "depth")):
+        """Mean, standard deviation, Monte Carlo error, bulk and tail ESS and R-hat of traces.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Traces.
+
+        Returns
+        -------
+        Summary
+        """
+        return Summary({name: summarise(self[name]) for name in names})
+
+    def save(self, path):
+        """Write everything to one ``.npz`` file, aside first and then renamed.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+        """
+        record = {
+            "format": _FORMAT,
+            "header": self.header,
+            "traces": self.sweeps,
+            "forests": _forest_records(self.forests),
+            "burn_forests": _forest_records(self.burn_forests),
+        }
+        write_record(path, record)
+
+    def to_arviz(self):
+        """As an ArviZ object: InferenceData (ArviZ 0.x) or DataTree (ArviZ 1.x).
+
+        Returns
+        -------
+        arviz.InferenceData or xarray.DataTree
+            Group "posterior" with sigma, log_likelihood, n_leaves and depth, "sample_stats" with
+            tree_changed, root_changed and seconds, and the same of the burn-in in "warmup_posterior" and
+            "warmup_sample_stats".
+        """
+        import arviz
+
+        of_sampler = ("tree_changed", "root_changed", "seconds")
+        groups = {}
+        for prefix, traces in (("", self._kept), ("warmup_", self.burn)):
+            if prefix and self.n_burn == 0:
+                continue
+            copies = {name: np.array(trace) for name, trace in traces.items()}
+            groups[prefix + "posterior"] = {key: copies[key] for key in copies if key not in of_sampler}
+            groups[prefix + "sample_stats"] = {key: copies[key] for key in of_sampler}
+        if int(arviz.__version__.split(".")[0]) >= 1:
+            return arviz.from_dict(groups)
+        return arviz.from_dict(**groups, save_warmup=True)
+
+    def _check_new(self, X):
+        return check_rows(X, self.header["n_dims"], self.header["column_names"], "X")
+
+    def _forests(self, burn):
+        forests = self.burn_forests if burn else self.forests
+        if forests is None:
+            option = "keep_burn_trees" if burn else "keep_trees"
+            raise RuntimeError(f"this run stored no trees, so it cannot predict: sample with {option}=True")
+        return forests
+
+    def _block_rows(self, holds_all_draws):
+        if not holds_all_draws:
+            return _BLOCK_ROWS
+        return max(1, min(_BLOCK_ROWS, _BLOCK_NUMBERS // max(1, self.n_chains * self.n_draws)))
+
+    def _blocks(self, X, forests, every):
+        """Blocks of draws at all rows of X, chain by chain."""
+        n_trees = self.header["n_trees"]
+        size = max(1, min(_BLOCK_VISITS // (n_trees * max(1, len(X))), _BLOCK_NUMBERS // max(1, len(X))))
+        for chain, forest in enumerate(forests):
+            n_draws = (len(forest.starts) - 1) // n_trees
+            wanted = range(0, n_draws, every)
+            for first in range(0, len(wanted), size):
+                some = wanted[first : first + size]
+                values = np.empty((len(some), len(X)))
+                for row, draw in enumerate(some) if every > 1 else [(0, some[0])]:
+                    n = 1 if every > 1 else len(some)
+                    starts = forest.starts[draw * n_trees : (draw + n) * n_trees + 1]
+                    nodes = forest.nodes[starts[0] : starts[-1]]
+                    predict_draws(X, nodes, starts - starts[0], n_trees, 0, n, values[row : row + n])
+                values *= self.header["y_range"]
+                values += self.header["y_mid"]
+                yield Block(chain, slice(first, first + len(some)), slice(0, len(X)), values)
+
+
+def load(path):
+    """Read a run that `Posterior.save` wrote; it predicts the same to the last bit.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+
+    Returns
+    -------
+    Posterior
+
+    Raises
+    ------
+    ValueError
+        The file is not a saved run.
+    """
+    record = read_record(path)
+    if not isinstance(record, dict) or record.get("format") != _FORMAT:
+        raise ValueError(f"{os.fspath(path)!r} is not a saved run of this version ({_FORMAT})")
+    forests, burn_forests = (
+        None if parts is None else [Forests(part["nodes"], part["starts"]) for part in parts]
+        for parts in (record["forests"], record["burn_forests"])
+    )
+    return Posterior(record["traces"], record["header"], forests, burn_forests)
+
+
+def _forest_records(forests):
+    return None if forests is None else [{"nodes": part.nodes, "starts": part.starts} for part in forests]
+
+
+def _levels(quantiles, interval):
+    levels = []
+    if quantiles is not None:
+        levels = [float(level) for level in np.atleast_1d(np.asarray(quantiles, dtype=np.float64))]
+        for place, level in enumerate(levels):
+            if not 0.0 <= level <= 1.0:
+                raise ValueError(f"quantiles[{place}] must be in [0, 1], got {level}")
+    if interval is not None:
+        width = check_real(interval, "interval", 0, 1)
+        levels += [0.5 - 0.5 * width, 0.5 + 0.5 * width]
+    return levels

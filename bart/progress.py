@@ -1,0 +1,51 @@
+"""A progress bar by tqdm, or none."""
+
+import sys
+
+__all__ = ["Bar"]
+
+
+class Bar:
+    """A tqdm bar, or an object that does nothing.
+
+    Parameters
+    ----------
+    progress : bool or None
+        None: a bar if tqdm is installed and stderr is a terminal.
+    total : int
+        Units of the whole work.
+    unit, label : str
+        Shown with the bar.
+    done : int
+        Units done before.
+
+    Raises
+    ------
+    ImportError
+        `progress` is True and tqdm is not installed.
+    """
+
+    def __init__(self, progress, total, unit, label, done=0):
+        self._bar = None
+        wanted = sys.stderr is not None and sys.stderr.isatty() if progress is None else bool(progress)
+        if not wanted:
+            return
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            if progress:
+                raise ImportError("progress=True needs tqdm: pip install tqdm") from None
+            return
+        self._bar = tqdm(total=total, initial=min(done, total), unit=unit, desc=label, smoothing=0.1)
+
+    def update(self, n):
+        """Count `n` more units."""
+        if self._bar is not None:
+            self._bar.update(n)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        if self._bar is not None:
+            self._bar.close()

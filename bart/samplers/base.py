@@ -1,0 +1,140 @@
+"""What every tree sampler offers: one exact update of a single tree given a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..inputs import check_real
+
+BOOKKEEPING = ("canonical", "authors")
+
+
+@dataclass(frozen=True)
+class StepParams:
+    """What a single-tree step conditions on, in the units of the target.
+
+    Parameters
+    ----------
+    sigma2 : float
+        Noise variance.
+    leaf_var : float
+        Prior variance of a leaf value.
+    leaf_mean : float
+        Prior mean of a leaf value.
+    temperature : float
+        t: tree and leaf kernels see sigma2 / t, so that the likelihood is raised to the power t.
+
+    Raises
+    ------
+    ValueError
+        A variance or the temperature is not positive and finite, or the mean not finite.
+    """
+
+    sigma2: float
+    leaf_var: float
+    leaf_mean: float = 0.0
+    temperature: float = 1.0
+
+    def __post_init__(self):
+        for name in ("sigma2", "leaf_var", "temperature"):
+            check_real(getattr(self, name), name, 0)
+        check_real(self.leaf_mean, "leaf_mean")
+
+
+class StepInfo(NamedTuple):
+    """What one step did.
+
+    Attributes
+    ----------
+    move : str
+        "grow", "prune", "change", "swap" or "pg": the move tried.
+    changed, root_changed : bool
+        Whether the structure, and the root's decision, differ from before.
+    log_ratio : float
+        Log of the Metropolis-Hastings ratio; 0 where none was formed.
+    n_leaves : int
+        Leaves after the step.
+    n_stages : int
+        Particle stages; 0 for local moves.
+    """
+
+    move: str
+    changed: bool
+    root_changed: bool
+    log_ratio: float
+    n_leaves: int
+    n_stages: int
+
+
+class TreeSampler:
+    """A kernel that leaves the conditional posterior of one tree invariant.
+
+    A sampler written in Python overrides `step`; a compiled one defines `plan`, and `step` follows from it.
+    """
+
+    name = "sampler"
+
+    def plan(self):
+        """The compiled plan of a sweep; None for a sampler written in Python."""
+        return None
+
+    def step(self, state, target, params, rng):
+        """Update one tree's structure given the target R_j, leaf values integrated out.
+
+        Parameters
+        ----------
+        state : bart.TreeState
+            The tree, changed in place; its leaf values are then stale (see `draw_leaf_values`).
+        target : (N,) float64
+            R_j, eq. (residual) of the paper.
+        params : StepParams
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        StepInfo
+
+        Raises
+        ------
+        ValueError
+            The target has a wrong shape or is not finite.
+        """
+        plan = self.plan()
+        if plan is None:
+            raise NotImplementedError(f"{type(self).__name__} defines neither plan() nor step()")
+        return StepInfo(*state.step(plan, check_target(target), params, rng))
+
+
+def check_target(target):
+    """The target as a contiguous float64 vector; ValueError naming the first value that is not finite."""
+    target = np.ascontiguousarray(target, dtype=np.float64)
+    if target.ndim != 1:
+        raise ValueError(f"target must have one dimension, got shape {target.shape}")
+    if not np.isfinite(target).all():
+        bad = int(np.flatnonzero(~np.isfinite(target))[0])
+        raise ValueError(f"target[{bad}] = {target[bad]} is not finite")
+    return target
+
+
+def draw_leaf_values(state, target, params, rng):
+    """Draw a tree's leaf values from their posterior given its structure and the target.
+
+    Parameters
+    ----------
+    state : bart.TreeState
+        Receives the values (`state.leaf_values`, `state.fit()`).
+    target : (N,) float64
+        R_j.
+    params : StepParams
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    (N,) float64
+        The tree's fit at the training rows, in the units of the target.
+    """
+    state.draw_leaf_values(check_target(target), params, rng)
+    return state.fit()

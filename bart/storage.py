@@ -1,0 +1,124 @@
+"""Files: nested records of arrays and plain values as ``.npz`` without pickles, and atomic writing."""
+
+import json
+import os
+import secrets
+import zipfile
+from contextlib import contextmanager
+
+import numpy as np
+
+__all__ = ["atomic_file", "write_record", "read_record"]
+
+_RECORD = "record"
+
+
+@contextmanager
+def atomic_file(path, mode="wb"):
+    """Open a temporary file beside `path` and rename it to `path` when the block ends without an error.
+
+    A reader therefore sees the old file or the complete new one, never a part of it.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        File to write; its folder must exist.
+    mode : str
+        "wb" or "w" (UTF-8).
+    """
+    folder, name = os.path.split(os.path.abspath(os.fspath(path)))
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, mode.replace("w", "x"), encoding=None if "b" in mode else "utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise
+
+
+def write_record(path, record):
+    """Write a nested record to an ``.npz`` file, atomically.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        File to write, used as it is (no suffix is added).
+    record : dict
+        Nested dicts, lists and tuples of None, bool, int, float, str, bytes, NumPy scalars and arrays (no
+        object arrays). Everything is read back with its type and its bits.
+
+    Raises
+    ------
+    TypeError
+        A value that has no plain form; nothing is written.
+    """
+    arrays = {}
+    text = json.dumps(_pack(record, arrays))
+    arrays[_RECORD] = np.frombuffer(text.encode(), dtype=np.uint8)
+    with atomic_file(path) as file:
+        np.savez(file, **arrays)
+
+
+def read_record(path):
+    """Read what `write_record` wrote.
+
+    Raises
+    ------
+    ValueError
+        The file is not such a record, or is damaged.
+    """
+    try:
+        file = np.load(path, allow_pickle=False)
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise ValueError("a single array")
+        with file:
+            if _RECORD not in file.files:
+                raise ValueError("no record in it")
+            arrays = {name: file[name] for name in file.files}
+        return _unpack(json.loads(arrays[_RECORD].tobytes().decode()), arrays)
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{os.fspath(path)!r} is not a file written by this package: {error}") from error
+
+
+def _pack(value, arrays):
+    if value is None or isinstance(value, (bool, str)) or type(value) in (int, float):
+        return value
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _pack_array(value, arrays)
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, (list, tuple)):
+        return {type(value).__name__: [_pack(item, arrays) for item in value]}
+    if isinstance(value, dict):
+        return {"dict": [[_pack(key, arrays), _pack(item, arrays)] for key, item in value.items()]}
+    raise TypeError(f"cannot store a {type(value).__name__}: {value!r}")
+
+
+def _pack_array(value, arrays):
+    array = np.asarray(value)
+    if array.dtype.hasobject:
+        raise TypeError(f"cannot store an array of Python objects: {value!r}")
+    name = f"a{len(arrays)}"
+    arrays[name] = array
+    return {"array" if isinstance(value, np.ndarray) else "scalar": name}
+
+
+def _unpack(value, arrays):
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "array":
+        return arrays[content]
+    if kind == "scalar":
+        return arrays[content][()]
+    if kind == "bytes":
+        return bytes.fromhex(content)
+    if kind == "list":
+        return [_unpack(item, arrays) for item in content]
+    if kind == "tuple":
+        return tuple(_unpack(item, arrays) for item in content)
+    return {_unpack(key, arrays): _unpack(item, arrays) for key, item in content}

@@ -1,0 +1,77 @@
+"""What Posterior returns: predictions, blocks of them, and tables of statistics."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Block", "Prediction", "Summary"]
+
+
+class Prediction(NamedTuple):
+    """What `Posterior.predict` returns when more than the mean is asked for, all in the units of y.
+
+    Attributes
+    ----------
+    mean : ndarray, shape (n,)
+        Posterior mean of f.
+    draws : ndarray or None, shape (n_chains, n_draws, n)
+        f of each kept draw.
+    quantiles : ndarray or None, shape (n_quantiles, n)
+        Posterior quantiles of f.
+    interval : ndarray or None, shape (2, n)
+        Lower and upper end of the central interval of f.
+    """
+
+    mean: np.ndarray
+    draws: np.ndarray | None = None
+    quantiles: np.ndarray | None = None
+    interval: np.ndarray | None = None
+
+
+class Block(NamedTuple):
+    """A block of predictions: f in the units of y (n_block_draws, n_block_rows), and its place."""
+
+    chain: int
+    draws: slice
+    rows: slice
+    values: np.ndarray
+
+
+class Summary(Mapping):
+    """A table of statistics: ``summary["sigma"]["r_hat"]``; printing it shows the table.
+
+    Attributes
+    ----------
+    statistics : tuple of str
+        "mean", "sd", "mcse", "ess_bulk", "ess_tail", "r_hat".
+    """
+
+    statistics = ("mean", "sd", "mcse", "ess_bulk", "ess_tail", "r_hat")
+
+    def __init__(self, rows):
+        self._rows = dict(rows)
+
+    def __getitem__(self, name):
+        return self._rows[name]
+
+    def __iter__(self):
+        return iter(self._rows)
+
+    def __len__(self):
+        return len(self._rows)
+
+    def __str__(self):
+        width = max([len(name) for name in self._rows], default=0)
+        lines = [" " * width + "".join(f"{name:>12}" for name in self.statistics)]
+        for name, row in self._rows.items():
+            lines.append(f"{name:<{width}}" + "".join(_cell(key, row[key]) for key in self.statistics))
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _cell(name, value):
+    if name.startswith("ess"):
+        return f"{value:>12.0f}"
+    return f"{value:>12.3f}" if name == "r_hat" else f"{value:>12.5g}"

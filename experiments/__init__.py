@@ -1,0 +1,1 @@
+"""Experiments: the tables and figures of the particle Gibbs BART paper, beside its numbers."""

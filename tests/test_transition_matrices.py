@@ -1,0 +1,126 @@
+"""Exact transition matrices of the twins leave the enumerated posterior invariant."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from oracle import bfs
+from tiny import PROBLEMS
+from twin_particles import ParticleGibbs
+from twin_random import transition_matrix
+from twins import CGM, GrowPrune, nodes_of
+
+LOCAL = {
+    "growprune": lambda problem: GrowPrune(problem),
+    "growprune-.3": lambda problem: GrowPrune(problem, 0.3),
+    "cgm": lambda problem: CGM(problem),
+    "cgm-unequal": lambda problem: CGM(problem, (0.25, 0.25, 0.40, 0.10)),
+}
+# At C = 2 an effective size is at least 1 = .5 C, so that only .9 ever mixes resampling with none.
+SETTINGS = list(product(("multinomial", "systematic", "killing"), (None, 0.9, 0.5, 0.0), ("plain", "forced")))
+FEW = [("multinomial", None, "plain"), ("systematic", 0.9, "forced"), ("killing", None, "forced")]
+LIGHT = ("line", "square", "ties", "shallow", "triple", "triple_line", "pair", "unsplit_root")
+HEAVY = ("long_line", "weighted", "grid", "plane")
+
+
+def particle_cases():
+    """(problem, particles, setting): all settings where they are cheap, a few elsewhere, the rest long."""
+    cases = [(name, 2, s) for name in LIGHT for s in SETTINGS]
+    cases += [("weighted_three", 2, s) for s in FEW] + [("grid", 2, s) for s in FEW]
+    cases += [("long_line", 2, FEW[1]), ("pair", 5, FEW[1]), ("pair", 5, FEW[2])]
+    cases += [("triple_line", 3, s) for s in SETTINGS] + [("pair", 4, s) for s in SETTINGS]
+    heavy = [(name, 2, s) for name in HEAVY for s in SETTINGS]
+    heavy += [(name, 3, s) for name in ("square", "triple", "line", "ties") for s in FEW]
+    heavy += [("triple_line", 4, s) for s in FEW]
+    marked = [pytest.param(*c, marks=pytest.mark.long, id=identify(c)) for c in heavy if c not in cases]
+    return [pytest.param(*c, id=identify(c)) for c in cases] + marked
+
+
+def identify(case):
+    name, size, (scheme, threshold, final) = case
+    return f"{name}-{size}-{scheme}-{threshold}-{final}"
+
+
+def check_invariant(twin, problem):
+    post = problem.posterior()
+    matrix = transition_matrix(twin, post.trees)
+    assert abs(matrix.sum(axis=1) - 1).max() < 1e-12
+    assert abs(post.p @ matrix - post.p).max() < 1e-12
+
+
+@pytest.mark.parametrize("kernel", LOCAL)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_local_moves(name, kernel):
+    problem = PROBLEMS[name]()
+    check_invariant(LOCAL[kernel](problem), problem)
+
+
+@pytest.mark.parametrize("name, size, setting", particle_cases())
+def test_particle_gibbs(name, size, setting):
+    problem = PROBLEMS[name]()
+    check_invariant(ParticleGibbs(problem, size, *setting), problem)
+
+
+@pytest.mark.parametrize("name", ["line", "grid", "ties"])
+def test_one_particle_is_the_identity(name):
+    problem = PROBLEMS[name]()
+    trees = problem.posterior().trees
+    np.testing.assert_array_equal(transition_matrix(ParticleGibbs(problem, 1), trees), np.eye(len(trees)))
+
+
+@pytest.mark.parametrize("kernel", [*LOCAL, *("-".join(map(str, s)) for s in SETTINGS)])
+def test_powers_converge_to_the_posterior(kernel):
+    """Irreducible and aperiodic: every row of K^n tends to the posterior."""
+    problem = PROBLEMS["line"]()
+    post = problem.posterior()
+    setting = {"-".join(map(str, s)): s for s in SETTINGS}.get(kernel)
+    twin = LOCAL[kernel](problem) if setting is None else ParticleGibbs(problem, 2, *setting)
+    matrix = transition_matrix(twin, post.trees)
+    power = np.linalg.matrix_power(matrix, 2 ** 14)
+    assert abs(power - post.p).max() < 1e-9
+
+
+def test_swap_exchanges_both_children_that_share_a_rule():
+    same = (0, 0, (1, 0, None, None), (1, 0, None, None))
+    law = CGM(PROBLEMS["square"](), (0.0, 0.0, 0.0, 1.0)).law(same)
+    assert law[1, 0, (0, 0, None, None), (0, 0, None, None)] > 0
+    assert set(law) <= {same, (1, 0, (0, 0, None, None), (0, 0, None, None))}
+
+
+# ---------------------------------------------------------------- the problems contain what they are for
+def nodes(name):
+    problem = PROBLEMS[name]()
+    return problem, [(tree, nodes_of(problem, tree)) for tree in problem.posterior().trees]
+
+
+def test_some_children_share_a_rule():
+    shared = [tree for tree, _ in nodes("square")[1]
+              if any(n and n[2] and n[3] and n[2][:2] == n[3][:2] for _, n in bfs(tree))]
+    assert shared
+
+
+def test_some_grid_nodes_hold_values_without_a_cut_between():
+    problem, all_nodes = nodes("grid")
+    stuck = [n for _, view in all_nodes for n in view if not problem.can_split(n.rows) and len(n.rows) > 1]
+    assert any(len({tuple(problem.X[r]) for r in n.rows}) > 1 for n in stuck)
+    one_dim = [n for _, view in all_nodes for n in view if len(problem.valid_dims(n.rows)) == 1]
+    assert any(problem.code_range(n.rows, 1 - problem.valid_dims(n.rows)[0])[0]
+               < problem.code_range(n.rows, 1 - problem.valid_dims(n.rows)[0])[1] for n in one_dim)
+
+
+def test_some_leaves_of_several_rows_cannot_split():
+    problem, all_nodes = nodes("ties")
+    assert any(len(n.rows) > 1 and not problem.can_split(n.rows) for _, view in all_nodes for n in view)
+
+
+@pytest.mark.parametrize("name", ["plane", "weighted", "triple"])
+def test_some_codes_share_a_partition(name):
+    problem, all_nodes = nodes(name)
+    assert any(len(problem.rules(n.rows)) > len(problem.lumped_rules(n.rows)) for _, view in all_nodes
+               for n in view)
+
+
+def test_the_unused_dimension_is_never_used():
+    _, all_nodes = nodes("weighted")
+    used = {n.tree[0] for _, view in all_nodes for n in view if n.tree is not None}
+    assert used == {0, 2}
