@@ -47,7 +47,8 @@ class Ensemble:
     Attributes
     ----------
     residual : (N,) float64, scaled units
-        y minus all trees. The only coupling of length N: a block of your own may change it in place.
+        y minus all trees. The only coupling of length N: between runs a block of your own (an offset, a second forest,
+        latent outcomes) may change it in place, which stands for the same change of y.
     sigma2 : float
         Noise variance in scaled units.
     trees : list of TreeState
@@ -79,6 +80,7 @@ class Ensemble:
             tree_order == "random", model.dataset.y_range,
         )
         self._start(init, leaves)
+        self._seen = self.residual.copy()
 
     # ----------------------------------------------------------------------------------------------------- the state
 
@@ -185,20 +187,29 @@ class Ensemble:
         n_sweeps, store_every = check_count(n_sweeps, "n_sweeps", 0), check_count(store_every, "store_every")
         traces = np.empty((n_sweeps, len(TRACES)))
         seconds = np.empty(n_sweeps)
+        self._take_up_changes()
         advance = self._advance_python if self._plan is None else self._advance
         done, spent = 0, 0.0
-        while done < n_sweeps:
-            began = time.thread_time()
-            reached = advance(traces, done, store, store_every)
-            spent += time.thread_time() - began
-            if reached > done:
-                seconds[done:reached] = spent / (reached - done)
-                done, spent = reached, 0.0
+        try:
+            while done < n_sweeps:
+                began = time.thread_time()
+                reached = advance(traces, done, store, store_every)
+                spent += time.thread_time() - began
+                if reached > done:
+                    seconds[done:reached] = spent / (reached - done)
+                    done, spent = reached, 0.0
+        finally:
+            self._seen[:] = self.residual
         out = {name: traces[:, k].copy() for k, name in enumerate(TRACES)}
         for name in INTEGER_TRACES:
             out[name] = out[name].astype(np.int64)
         out["seconds"] = seconds
         return out
+
+    def _take_up_changes(self):
+        """What was added to the residual since the last run was added to y: the residual is recomputed from it."""
+        if not np.array_equal(self._seen, self.residual):
+            np.add(self._kernel.y, self.residual - self._seen, out=self._kernel.y)
 
     def _advance(self, traces, done, store, store_every):
         return self._kernel.advance(
@@ -221,7 +232,11 @@ class Ensemble:
     def get_state(self):
         """Everything a continuation needs but the data and `rng`, as plain numpy and Python objects."""
         kernel = self._kernel
+        self._take_up_changes()
+        self._seen[:] = self.residual
+        own_y = not np.array_equal(kernel.y, self.model.dataset.y_scaled)
         return {
+            "y": kernel.y.copy() if own_y else None,
             "trees": [state.dump() for state in self.trees],
             "residual": kernel.residual.copy(),
             "sigma2": kernel.sigma2,
@@ -240,7 +255,9 @@ class Ensemble:
             raise ValueError("state: it belongs to another model")
         for tree, nodes in zip(self.trees, state["trees"], strict=True):
             tree.restore(nodes)
+        kernel.y[:] = self.model.dataset.y_scaled if state["y"] is None else state["y"]
         kernel.residual[:] = state["residual"]
+        self._seen[:] = kernel.residual
         kernel.sigma2, kernel.temperature = state["sigma2"], state["temperature"]
         kernel.n_sweeps, kernel.position = state["n_sweeps"], state["position"]
         kernel.n_changed, kernel.n_root_changed = state["changed"]

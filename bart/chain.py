@@ -30,6 +30,8 @@ class ChainPlan:
         Kept draws of this chain, one every `thin` sweeps.
     thin : int
         Sweeps a kept draw.
+    init_leaves : int or None
+        Leaves of an over-grown tree at the start; None: the Ensemble's own number.
     tree_order : str
         "sequential" or "random".
     keep_trees, keep_burn_trees : bool
@@ -39,6 +41,7 @@ class ChainPlan:
     n_burn: int
     n_draws: int
     thin: int = 1
+    init_leaves: int | None = None
     tree_order: str = "sequential"
     keep_trees: bool = True
     keep_burn_trees: bool = False
@@ -63,8 +66,8 @@ class Forests:
     ----------
     nodes : ndarray of (dim int32, left int32, value float64), shape (n_nodes,)
         Trees one after the other, nodes of a tree in breadth-first order. A leaf has dim -1 and its value
-        in scaled units; an internal node sends x[dim] <= value to node `left` of its tree, else to `left`
-        + 1.
+        in scaled units; an internal node sends x[dim] <= value to node `left` of its tree, else to the
+        node after it.
     starts : ndarray of int64, shape (n_draws * n_trees + 1,)
         First node of each tree; the last entry is the number of nodes.
     """
@@ -138,7 +141,9 @@ class Chain:
         self.plan = plan
         self.start = start
         self.n_done = 0
-        self._rng = np.random.Generator(np.random.PCG64DXSM(seed_sequence))
+        # A copy: the Ensemble spawns from it, and how often a shared one was spawned from must not matter.
+        own = np.random.SeedSequence(seed_sequence.entropy, spawn_key=seed_sequence.spawn_key)
+        self._rng = np.random.Generator(np.random.PCG64DXSM(own))
         self._ensemble = None
         self._pending = None
         self._sweeps_a_second = 0.0
@@ -154,7 +159,12 @@ class Chain:
         if self._ensemble is None:
             start = self.start if self._pending is None else "empty"
             self._ensemble = Ensemble(
-                self.model, self.sampler, self._rng, init=start, tree_order=self.plan.tree_order
+                self.model,
+                self.sampler,
+                self._rng,
+                init=start,
+                tree_order=self.plan.tree_order,
+                init_leaves=self.plan.init_leaves,
             )
             if self._pending is not None:
                 # Last, as making an Ensemble may itself draw numbers.

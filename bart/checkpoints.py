@@ -71,10 +71,10 @@ def fingerprints(model, sampler, plan, entropy, starts):
         "data": _digest(data.X, data.y),
         "model": _digest(model.n_trees, *priors, data.y_mid, data.y_range),
         "sampler": _digest(sampler),
-        "run": _digest(plan.n_burn, plan.thin, plan.tree_order, plan.keep_trees, plan.keep_burn_trees),
+        "run": _digest(dataclasses.replace(plan, n_draws=1, init_leaves=None)),
         "seed": _digest(entropy),
     }
-    return [{**common, "start": _digest(start)} for start in starts]
+    return [{**common, "start": _digest(start, plan.init_leaves)} for start in starts]
 
 
 class CheckpointFolder:
@@ -83,7 +83,7 @@ class CheckpointFolder:
     Parameters
     ----------
     path : str or os.PathLike
-        Folder; made if it does not exist.
+        Folder; made by the first checkpoint if it does not exist.
 
     Raises
     ------
@@ -95,7 +95,6 @@ class CheckpointFolder:
         self.path = os.fspath(path)
         if os.path.exists(self.path) and not os.path.isdir(self.path):
             raise ValueError(f"checkpoint must be a folder, {self.path!r} is a file")
-        os.makedirs(self.path, exist_ok=True)
         self._n_parts = {}
 
     def _part_file(self, index, part):
@@ -106,7 +105,8 @@ class CheckpointFolder:
 
     def entropy(self):
         """The seed recorded by an earlier run in this folder, or None."""
-        states = sorted(name for name in os.listdir(self.path) if name.endswith("-state.npz"))
+        names = os.listdir(self.path) if os.path.isdir(self.path) else []
+        states = sorted(name for name in names if name.endswith("-state.npz"))
         return read_record(os.path.join(self.path, states[0]))["entropy"] if states else None
 
     def write(self, index, chain, segments, prints, entropy, n_trees):
@@ -124,6 +124,7 @@ class CheckpointFolder:
         entropy : int or list of int
         n_trees : int
         """
+        os.makedirs(self.path, exist_ok=True)
         part = self._n_parts.get(index, 0)
         for in_burn in (True, False):
             phase = [segment for segment in segments if segment.in_burn == in_burn]

@@ -16,8 +16,7 @@ from .summaries import Block, Prediction, Summary
 __all__ = ["Posterior", "load"]
 
 _FORMAT = "bart posterior 1"
-# Rows of a block, and bounds on one block: numbers held, and visits of a tree by a row (about a fifth of
-# a second).
+# Rows of a block; bounds on one block: numbers held, and visits of a tree by a row (a fifth of a second).
 _BLOCK_ROWS = 4096
 _BLOCK_NUMBERS = 4_000_000
 _BLOCK_VISITS = 20_000_000
@@ -27,8 +26,8 @@ class Posterior:
     """Draws of several chains, as `sample` returns them.
 
     ``post[name]`` is the trace of the kept draws, shape (n_chains, n_draws); ``post.burn[name]`` that of
-    the burn-in, (n_chains, n_burn); ``post.sweeps[name]`` that of all sweeps, (n_chains, n_burn + n_draws
-    * thin).
+    the burn-in, (n_chains, n_burn); ``post.sweeps[name]`` that of all sweeps, the ones that thinning left
+    out included, (n_chains, n_burn + n_draws * thin).
 
     Traces
     ------
@@ -70,6 +69,10 @@ class Posterior:
 
     def __contains__(self, name):
         return name in self._kept
+
+    def __reduce__(self):
+        # The other traces are views of `sweeps`: pickled, they would double it.
+        return Posterior, (self.sweeps, self.header, self.forests, self.burn_forests)
 
     def __repr__(self):
         stored = "with" if self.forests is not None else "without"
@@ -236,9 +239,9 @@ class Posterior:
         Returns
         -------
         arviz.InferenceData or xarray.DataTree
-            Group "posterior" with sigma, log_likelihood, n_leaves and depth, "sample_stats" with
-            tree_changed, root_changed and seconds, and the same of the burn-in in "warmup_posterior" and
-            "warmup_sample_stats".
+            Group "posterior" with sigma, total_log_likelihood (ArviZ keeps the plain name for pointwise
+            values), n_leaves and depth; "sample_stats" with tree_changed, root_changed and seconds; and
+            the same of the burn-in in "warmup_posterior" and "warmup_sample_stats".
         """
         import arviz
 
@@ -248,10 +251,11 @@ class Posterior:
             if prefix and self.n_burn == 0:
                 continue
             copies = {name: np.array(trace) for name, trace in traces.items()}
+            copies["total_log_likelihood"] = copies.pop("log_likelihood")
             groups[prefix + "posterior"] = {key: copies[key] for key in copies if key not in of_sampler}
             groups[prefix + "sample_stats"] = {key: copies[key] for key in of_sampler}
         if int(arviz.__version__.split(".")[0]) >= 1:
-            return arviz.from_dict(groups)
+            return arviz.from_dict(groups, save_warmup=True)
         return arviz.from_dict(**groups, save_warmup=True)
 
     def _check_new(self, X):

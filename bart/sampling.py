@@ -34,6 +34,7 @@ def sample(
     n_chains=4,
     seed=None,
     init="dispersed",
+    init_leaves=None,
     thin=1,
     tree_order="sequential",
     keep_trees=True,
@@ -68,6 +69,8 @@ def sample(
         "dispersed" takes the kinds "empty", "prior", "overgrown", "smc" in turn by number of the chain;
         one kind for all chains; or a list taken in turn, each entry a kind or a list of the structures of
         all trees (``None`` for a leaf, else ``(dim, code, left, right)``).
+    init_leaves : int, optional
+        Leaves a tree of the start "overgrown"; 4 by default.
     thin : int
         Sweeps a kept draw: a chain makes ``n_burn + n_draws * thin`` sweeps, and traces keep them all.
     tree_order : str
@@ -104,6 +107,7 @@ def sample(
         n_burn=check_count(n_burn, "n_burn", 0),
         n_draws=check_count(n_draws, "n_draws", 1),
         thin=check_count(thin, "thin", 1),
+        init_leaves=None if init_leaves is None else check_count(init_leaves, "init_leaves"),
         tree_order=check_choice(tree_order, "tree_order", ("sequential", "random")),
         keep_trees=check_flag(keep_trees, "keep_trees"),
         keep_burn_trees=check_flag(keep_burn_trees, "keep_burn_trees"),
@@ -206,7 +210,8 @@ def _run(chains, executor, record, bar):
         try:
             _run_pooled(chains, pool, _SEGMENT_SECONDS, record, bar)
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            # After an interrupt nothing is waited for: a thread ends with the sweep that it is in.
+            pool.shutdown(wait=False, cancel_futures=True)
     elif callable(getattr(executor, "submit", None)):
         threads = isinstance(executor, concurrent.futures.ThreadPoolExecutor)
         seconds = _SEGMENT_SECONDS if threads else _REMOTE_SEGMENT_SECONDS

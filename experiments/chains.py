@@ -5,6 +5,7 @@ import os
 import time
 from dataclasses import dataclass
 
+import arviz  # noqa: F401  (slow to import: once here, not in every process forked later)
 import numpy as np
 
 import bart
@@ -82,6 +83,7 @@ def sample(job, problem, **options):
         "n_draws": job.n_sweeps - job.n_burn,
         "n_chains": job.n_chains,
         "seed": job.chain_seed,
+        "init_leaves": 4 * 2**job.size if job.family == "hypercube" else 4,
         "tree_order": job.settings.tree_order,
         "progress": False,
     }

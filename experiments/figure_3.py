@@ -94,7 +94,7 @@ def make(settings, profile, folder="figures", n_workers=None):
     figure = draw(results, profile, problem, level, caption + " " + provenance_line(origin))
     with atomic_file(os.path.join(folder, STEM + ".png")) as file:
         figure.savefig(file, format="png", dpi=200)
-    text = "\n".join(textwrap.wrap(caption, 118)) + "\n" + provenance_line(origin) + "\n"
+    text = "\n".join(textwrap.wrap(caption, 118) + textwrap.wrap(provenance_line(origin), 118)) + "\n"
     with atomic_file(os.path.join(folder, STEM + ".txt"), "w") as file:
         file.write(text)
     write_json(os.path.join(folder, STEM + ".json"), _record(results, level, profile, origin))
@@ -152,7 +152,7 @@ def draw(results, profile, problem, level, caption):
             axis = axes[row, column]
             _panel(axis, result, name, profile, lines[name])
             if logarithmic:
-                _plain_log_axis(axis)
+                _plain_log_axis(axis, np.concatenate([other[name] for other in results.values()]))
             if column == 0:
                 axis.set_ylabel(label, fontsize=10)
         axes[-1, column].set_xlabel("sweep", fontsize=10)
@@ -161,7 +161,7 @@ def draw(results, profile, problem, level, caption):
     legend = figure.legend(
         handles, labels, loc="upper center", ncols=len(labels), frameon=False, fontsize=9.5, borderaxespad=0.2
     )
-    for handle in legend.legend_handles:
+    for handle in legend.legend_handles[1:]:
         handle.set_linewidth(1.8)
     figure.align_ylabels(axes[:, 0])
     text = "\n".join(textwrap.wrap(caption, 158))
@@ -170,24 +170,29 @@ def draw(results, profile, problem, level, caption):
 
 
 def _panel(axis, result, name, profile, line):
+    from matplotlib.ticker import MaxNLocator
+
     sweeps = np.arange(1, profile.n_sweeps + 1)
     axis.axvspan(1, profile.n_burn, color="0.94", lw=0, zorder=0)
-    axis.axhline(line, color="0.15", lw=1.0, ls=(0, (5, 3)), zorder=3)
+    axis.axhline(line, color="0.15", lw=1.0, ls=(0, (5, 3)), zorder=3, label="reference (see below)")
     for number, (start, trace) in enumerate(zip(result["starts"], result[name], strict=True)):
         label = START_LABELS[start] if number == result["starts"].index(start) else None
         axis.plot(sweeps, trace, lw=0.55, alpha=0.9, color=COLOURS[start], label=label, rasterized=True)
     axis.set_xlim(1, profile.n_sweeps)
-    axis.tick_params(labelsize=8.5, direction="in", top=True, right=True)
+    axis.xaxis.set_major_locator(MaxNLocator(4, prune="upper"))
+    axis.tick_params(which="both", labelsize=8.5, direction="in", top=True, right=True)
     axis.grid(True, which="major", color="0.88", lw=0.5)
     axis.set_axisbelow(True)
 
 
-def _plain_log_axis(axis):
-    """A logarithmic scale labelled 0.1, 0.2, 0.5, 1 and so on."""
+def _plain_log_axis(axis, values):
+    """A logarithmic scale labelled 0.1, 1, 10, and where it spans little also 2 and 5 of each decade."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_yscale("log")
-    axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+    wide = np.log10(values.max() / values.min()) > 1.7
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0), numticks=12))
+    axis.yaxis.set_minor_locator(LogLocator(subs=np.arange(2.0, 10.0), numticks=12))
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.yaxis.set_minor_formatter(NullFormatter())
 

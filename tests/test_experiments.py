@@ -61,7 +61,7 @@ def test_hypercube_is_as_the_paper_says(n_dims):
 
 
 def test_the_laws_of_the_hypercube():
-    """Standard deviations from 400 data sets of D = 2; bounds at about 5 standard errors (error rate < 1e-5)."""
+    """Standard deviations over 400 data sets of D = 2; bounds at 5 standard errors (error rate < 1e-5)."""
     made = [problems.hypercube(2, seed) for seed in range(400)]
     offsets = np.concatenate([(p.X_train - np.sign(p.X_train)).ravel() for p in made])
     noise = np.concatenate([p.y_test - p.f_test for p in made])
@@ -290,13 +290,11 @@ def test_numbers_are_short():
         assert summaries.number(value) == text
 
 
-def test_tables_fit_the_page_and_align():
-    table = report.Table(
-        "title", [("a", "b"), ("c", "d"), ("e", "f")], [["x", "yy", "1"], None, ["xxx", "y", "22"]]
-    )
-    lines = table.text().splitlines()
-    assert lines[0] == "title"
-    assert lines[4:] == ["x    yy   1", "-" * 11, "xxx  y   22", "-" * 11] or len(lines[4]) == len(lines[6])
+def test_tables_are_aligned():
+    rows = [["x", "yy", "1"], None, ["xxx", "y", "22"]]
+    table = report.Table("title", [("", "a"), ("b", "b"), ("cc", "c")], rows, ["note"])
+    expected = ["title", "-" * 11, "     b   cc", "a    b    c", "-" * 11, "x    yy   1", "-" * 11]
+    assert table.text().splitlines() == [*expected, "xxx  y   22", "-" * 11, "note"]
 
 
 @pytest.fixture(scope="module")
@@ -326,9 +324,9 @@ def test_the_driver_prints_every_table(tiny_run):
         assert title in text
     for key in ("ess", "r_hat", "level", "seconds", "starts", "changed", "errors"):
         assert report.DEFINITIONS[key].split(":")[0] in text
-    assert "751.66" in text or "752" in text
-    assert max(len(line) for line in text.splitlines() if "/" not in line) <= 120
-    assert "not in the paper" in text or "no numbers for these data" in text
+    assert "752" in text
+    assert max(len(line) for line in text.splitlines() if not line.startswith(("Files", "Wall"))) <= 120
+    assert "The paper has no numbers for these data" in " ".join(text.split())
 
 
 def test_the_driver_writes_every_file(tiny_run):

@@ -284,5 +284,7 @@ def test_to_arviz(post):
     data = post.to_arviz()
     assert data["posterior"]["sigma"].dims == ("chain", "draw")
     np.testing.assert_array_equal(data["posterior"]["sigma"].values, post["sigma"])
+    levels = data["posterior"]["total_log_likelihood"].values
+    np.testing.assert_array_equal(levels, post["log_likelihood"])
     np.testing.assert_array_equal(data["sample_stats"]["tree_changed"].values, post["tree_changed"])
     np.testing.assert_array_equal(data["warmup_posterior"]["n_leaves"].values, post.burn["n_leaves"])

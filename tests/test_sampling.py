@@ -279,6 +279,56 @@ def test_stored_draws_share_no_memory(sampler):
     assert not np.any(np.all(f[1:] == f[:-1], axis=1))
 
 
+# Small and degenerate data
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=IDS)
+@pytest.mark.parametrize(
+    ("X", "most_leaves"),
+    [
+        ([[0.3]], 1),
+        ([[0.3], [0.4]], 2),
+        ([[1.0, 5.0], [2.0, 5.0], [2.0, 5.0]], 2),
+        ([[7.0, 7.0]] * 6, 1),
+        ([[1.0], [2.0]] * 50, 2),
+        ([list(range(30)), list(range(1, 31))], 2),
+    ],
+    ids=[
+        "one row",
+        "two rows",
+        "constant column",
+        "identical rows",
+        "two distinct rows",
+        "more columns than rows",
+    ],
+)
+def test_small_data(sampler, X, most_leaves):
+    X = np.array(X, dtype=float)
+    y = np.linspace(-1.0, 1.0, len(X))
+    post = sample(bart.Model(X, y, n_trees=2, sigma=0.5), sampler, **SIZE)
+    assert np.all(post.sweeps["n_leaves"] <= 2 * most_leaves) and np.all(post.sweeps["n_leaves"] >= 2)
+    assert np.all(np.isfinite(post.sweeps["log_likelihood"]))
+    assert np.all(np.isfinite(post.predict(X))) and post.predict(X).shape == (len(X),)
+
+
+class InPython(bart.TreeSampler):
+    """A user's own sampler around a compiled step."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def step(self, state, target, params, rng):
+        return self.inner.step(state, target, params, rng)
+
+
+def test_a_sampler_in_python_runs_the_same_chains(model, whole):
+    sampler, post = whole
+    found = sample(model, InPython(sampler), keep_burn_trees=True, **SIZE)
+    assert_same(found, sample(model, InPython(sampler), keep_burn_trees=True, executor=2, **SIZE))
+    np.testing.assert_array_equal(found.sweeps["n_leaves"], post.sweeps["n_leaves"])
+    np.testing.assert_allclose(found.sweeps["sigma"], post.sweeps["sigma"], rtol=1e-9)
+
+
 # Starts
 
 
@@ -409,8 +459,9 @@ def test_a_large_run_warns_before_it_starts(monkeypatch):
 
 
 def test_the_pickle_is_no_larger_than_the_memory(model):
-    post = sample(model, SAMPLERS[0], **{**SIZE, "n_draws": 500})
-    assert len(pickle.dumps(post)) < 1.2 * post.nbytes
+    for keep_trees in (True, False):
+        post = sample(model, SAMPLERS[0], keep_trees=keep_trees, **{**SIZE, "n_draws": 500})
+        assert len(pickle.dumps(post)) < 1.2 * post.nbytes
     assert_same(post, pickle.loads(pickle.dumps(post)))
 
 

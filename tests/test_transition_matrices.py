@@ -20,7 +20,7 @@ LOCAL = {
 SETTINGS = list(product(("multinomial", "systematic", "killing"), (None, 0.9, 0.5, 0.0), ("plain", "forced")))
 FEW = [("multinomial", None, "plain"), ("systematic", 0.9, "forced"), ("killing", None, "forced")]
 LIGHT = ("line", "square", "ties", "shallow", "triple", "triple_line", "pair", "unsplit_root")
-HEAVY = ("long_line", "weighted", "grid", "plane")
+HEAVY = ("long_line", "weighted", "grid")
 
 
 def particle_cases():
@@ -29,7 +29,7 @@ def particle_cases():
     cases += [("weighted_three", 2, s) for s in FEW] + [("grid", 2, s) for s in FEW]
     cases += [("long_line", 2, FEW[1]), ("pair", 5, FEW[1]), ("pair", 5, FEW[2])]
     cases += [("triple_line", 3, s) for s in SETTINGS] + [("pair", 4, s) for s in SETTINGS]
-    heavy = [(name, 2, s) for name in HEAVY for s in SETTINGS]
+    heavy = [(name, 2, s) for name in HEAVY for s in SETTINGS] + [("plane", 2, s) for s in FEW]
     heavy += [(name, 3, s) for name in ("square", "triple", "line", "ties") for s in FEW]
     heavy += [("triple_line", 4, s) for s in FEW]
     marked = [pytest.param(*c, marks=pytest.mark.long, id=identify(c)) for c in heavy if c not in cases]

@@ -156,8 +156,9 @@ def test_outcomes_of_a_sum_of_dice():
 
 
 def test_a_node_without_a_rule_uses_one_uniform_for_each_candidate():
-    problem = PROBLEMS["weighted"]()
+    problem = Problem([[0, 0, 1], [0, 0, 1], [1, 1, 2]], [0.0] * 3, 1.0, 1.0, dim_weights=(1, 0, 2))
     source = scripted([0.9, 0.1, 0.5])
+    assert draw_rule(problem, (0, 1), source) is None and source.n_used == 2
     assert draw_rule(problem, (0,), source) is None and source.n_used == 2
 
 

@@ -62,7 +62,12 @@ def log(x):
 
 # ---------------------------------------------------------------- draws from the prior
 def draw_rule(problem, rows, random, mutant=None):
-    """SPLIT RULE: a dimension by rejection among the candidates, then a gap of its range by mass."""
+    """SPLIT RULE: a dimension by rejection among the candidates, then a gap of its range by mass.
+
+    A lone row has no rule and draws nothing; other nodes without a rule draw once for each candidate.
+    """
+    if len(rows) < 2:
+        return None
     weights = problem.dim_weights
     remaining = [d for d in range(problem.n_dims)
                  if weights[d] > 0 and problem.range_mass(problem.all_rows, d) > 0]

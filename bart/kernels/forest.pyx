@@ -18,14 +18,14 @@ cdef int reserve_store(Store* store, int64_t n_nodes) noexcept nogil:
     cdef void* grown
     cdef int64_t capacity
     if store.n_nodes + n_nodes > store.node_capacity:
-        capacity = 3 * (store.n_nodes + n_nodes) / 2 + 1024
+        capacity = 3 * (store.n_nodes + n_nodes) // 2 + 1024
         grown = realloc(store.nodes, capacity * sizeof(StoredNode))
         if grown == NULL:
             return NO_MEMORY
         store.nodes = <StoredNode*>grown
         store.node_capacity = capacity
     if store.n_stored + 2 > store.start_capacity:
-        capacity = 3 * store.n_stored / 2 + 1024
+        capacity = 3 * store.n_stored // 2 + 1024
         grown = realloc(store.starts, capacity * sizeof(int64_t))
         if grown == NULL:
             return NO_MEMORY

@@ -11,7 +11,7 @@ cdef bint prefer_rows(int64_t n, int32_t n_where, int64_t n_rows) noexcept nogil
 
     A pass costs some .35 + .06 n_where ns a row, a list 3 ns a row of the node (benchmarks/kernels.py).
     """
-    return n_where + 1 >= MAX_PREDICATES or 16 * n < (2 + n_where / 3) * n_rows
+    return n_where + 1 >= MAX_PREDICATES or 16 * n < (2 + n_where // 3) * n_rows
 
 
 cdef NodeSet leaf_set(const void* labels, int32_t itemsize, uint32_t leaf, int64_t n) noexcept nogil:
@@ -35,7 +35,7 @@ cdef inline uint32_t label_at(const Predicate* p, int64_t row) noexcept nogil:
     return (<const uint32_t*>p.column)[row]
 
 
-cdef inline bint holds(const NodeSet* node, int64_t row) noexcept nogil:
+cdef bint holds(const NodeSet* node, int64_t row) noexcept nogil:
     """Whether a row is in a node in PREDICATES form."""
     cdef int32_t k
     cdef uint32_t c

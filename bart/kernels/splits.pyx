@@ -3,8 +3,8 @@
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from numpy.random cimport bitgen_t
-from bart.kernels.columns cimport Columns, mass_between, p_split_at
-from bart.kernels.nodeset cimport NodeSet, node_range
+from bart.kernels.columns cimport Columns, code_at, mass_between, p_split_at
+from bart.kernels.nodeset cimport NodeSet, holds, node_range
 from bart.kernels.pool cimport pool_ask
 from bart.kernels.rng cimport below, bernoulli, uniform
 from bart.kernels.tree cimport NONE
@@ -18,7 +18,7 @@ cdef uint32_t draw_code(uint32_t low, uint32_t high, const Columns* columns, int
     cdef double at = mass[low] + uniform(rng) * (mass[high] - mass[low])
     cdef uint32_t gap = low, above = high, middle           # mass[gap] <= at < mass[above]
     while above - gap > 1:
-        middle = gap + (above - gap) / 2
+        middle = gap + (above - gap) // 2
         if mass[middle] <= at:
             gap = middle
         else:
@@ -43,6 +43,27 @@ cdef int32_t draw_position(const int32_t* dims, int32_t n, double total, const C
     return n - 1
 
 
+cdef uint32_t middle_of_own_gap(const Decision* rule, const NodeSet* node, Work* work) noexcept nogil:
+    """Mutant 12: the gap that holds the midpoint between the node's own neighbours of a rule."""
+    cdef const Columns* columns = work.columns
+    cdef const double* mass = columns.mass + columns.mass_start[rule.dim]
+    cdef uint32_t below_code = 0, above_code = columns.last_code[rule.dim], c
+    cdef int64_t i, row
+    for i in range(node.n if node.rows != NULL else columns.n_rows):
+        row = node.rows[i] if node.rows != NULL else i
+        if node.rows == NULL and not holds(node, row):
+            continue
+        c = code_at(columns, rule.dim, row)
+        if c <= rule.code:
+            below_code = max(below_code, c)
+        else:
+            above_code = min(above_code, c)
+    c = below_code
+    while mass[c + 1] <= 0.5 * (mass[below_code] + mass[above_code]):
+        c += 1
+    return c
+
+
 cdef bint draw_rule(Decision* rule, const NodeSet* node, Work* work, bitgen_t* rng) noexcept nogil:
     """(dim, code) from the prior given the node's rows; False where no column has a valid split.
 
@@ -62,6 +83,8 @@ cdef bint draw_rule(Decision* rule, const NodeSet* node, Work* work, bitgen_t* r
         if node_range(&low, &high, node, columns, dim, work.ops):
             rule.dim = dim
             rule.code = draw_code(low, high, columns, dim, rng)
+            if MUTANT(12):
+                rule.code = middle_of_own_gap(rule, node, work)
             return True
         if columns.weight != NULL:
             total -= columns.weight[dim]

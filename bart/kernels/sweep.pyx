@@ -28,7 +28,7 @@ cdef class EnsembleKernel:
     ----------
     domain : Domain
     y : (N,) float64
-        Scaled targets.
+        Scaled targets; copied.
     n_trees : int
     noise : (shape, rate) or None
         sigma2 ~ InvGamma(shape, rate) a priori; None keeps it fixed.
@@ -43,7 +43,7 @@ cdef class EnsembleKernel:
     cdef readonly Workspace workspace
     cdef readonly list states
     cdef readonly object residual
-    cdef readonly object y
+    cdef readonly object y          # a copy: changes of the residual from outside are booked here
     cdef Tree** trees
     cdef int32_t* order             # of the trees in this sweep
     cdef double* r
@@ -67,10 +67,10 @@ cdef class EnsembleKernel:
         self.workspace = Workspace(domain)
         self.n_rows = domain.c.n_rows
         self.n_trees = n_trees
-        self.y = np.ascontiguousarray(y, dtype=np.float64)
+        self.y = np.array(y, dtype=np.float64)
         self.residual = np.array(self.y)
         cdef double[::1] r = self.residual
-        cdef const double[::1] y_view = self.y
+        cdef double[::1] y_view = self.y
         self.r = &r[0]
         self.y_scaled = &y_view[0]
         self.states = [TreeState(domain, workspace=self.workspace) for _ in range(n_trees)]
@@ -165,7 +165,7 @@ cdef class EnsembleKernel:
         cdef int32_t j, depth = 0
         cdef int64_t n_leaves = 0
         self.position = 0
-        self.n_sweeps += 1
+        self.n_sweeps = self.n_sweeps + 1           # not +=: the debug build allows no such update without the lock
         if self.n_sweeps % REFRESH == 0:
             self.refresh()
         ssr = self.workspace.w.ops.sum_squares(self.r, self.n_rows)
@@ -221,9 +221,9 @@ cdef class EnsembleKernel:
                 while self.position < self.n_trees and budget > 0 and status == OK:
                     status = self.update_tree(self.order[self.position], &info, &plan.p, bits)
                     if status == OK:
-                        self.n_changed += info.changed
-                        self.n_root_changed += info.root_changed
-                        self.position += 1
+                        self.n_changed = self.n_changed + info.changed
+                        self.n_root_changed = self.n_root_changed + info.root_changed
+                        self.position = self.position + 1
                         budget -= (self.n_rows + 64) * (4 + info.n_stages)
                 if status == OK and self.position == self.n_trees:
                     self.end(&traces[done, 0])

@@ -3,12 +3,19 @@
 from cpython.pycapsule cimport PyCapsule_New
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 from numpy.random cimport bitgen_t
+from bart.kernels.columns cimport Columns, Domain, predicate_of
+from bart.kernels.nodeset cimport NodeSet, node_can_split, node_range
+from bart.kernels.pool cimport Pool, pool_free, pool_make_rows, pool_pair, pool_root, pool_set
 from bart.kernels.resampling cimport draw_final, normalise, resample, wants_resampling
 from bart.kernels.rng cimport bitgen_of
 from bart.kernels.state cimport KernelPlan, TreeState, check_status, run_kernel, settle_labels
 from bart.kernels.state import RESAMPLING
-from bart.kernels.types cimport OK, StepInfo
+from bart.kernels.rowops cimport LANES, RowOps, rowops
+from bart.kernels.rowops import TARGETS
+from bart.kernels.suffstat cimport LeafParams, log_L, tabulate
+from bart.kernels.types cimport ABOVE, AT_MOST, EQUAL, OK, Predicate, Stat, StepInfo
 from bart.kernels.workspace cimport Target, set_leaf_params
 
 import numpy as np
@@ -106,17 +113,204 @@ def replicate(sampler, TreeState state, structure, const double[::1] target, par
     return counts
 
 
-def ancestors(weights, scheme, rng):
-    """One conditional resampling: (C,) ancestors, the clamped particle in slot 0."""
+def ancestors(weights, scheme, rng, int64_t repeats=1):
+    """Conditional resamplings: (repeats, C) ancestors, the clamped particle in slot 0."""
     cdef double[::1] w = np.array(weights, dtype=np.float64)
-    cdef int n = w.shape[0]
-    out, spare = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
-    cdef int32_t[::1] a = out, b = spare
-    resample(&a[0], &b[0], &w[0], n, RESAMPLING.index(scheme), True, bitgen_of(rng))
+    cdef int32_t n = w.shape[0]
+    cdef int scheme_id = RESAMPLING.index(scheme)
+    cdef bitgen_t* bits = bitgen_of(rng)
+    cdef int64_t i
+    out, spare = np.empty((repeats, n), dtype=np.int32), np.empty(n, dtype=np.int32)
+    cdef int32_t[:, ::1] a = out
+    cdef int32_t[::1] b = spare
+    for i in range(repeats):
+        resample(&a[i, 0], &b[0], &w[0], n, scheme_id, True, bits)
     return out
 
 
-def final_index(weights, bint forced, rng):
-    """One draw of the final index."""
+def final_index(weights, bint forced, rng, int64_t repeats=1):
+    """Draws of the final index, (repeats,)."""
     cdef double[::1] w = np.array(weights, dtype=np.float64)
-    return draw_final(&w[0], w.shape[0], forced, bitgen_of(rng))
+    cdef bitgen_t* bits = bitgen_of(rng)
+    cdef int64_t i
+    out = np.empty(repeats, dtype=np.int32)
+    cdef int32_t[::1] drawn = out
+    for i in range(repeats):
+        drawn[i] = draw_final(&w[0], w.shape[0], forced, bits)
+    return out
+
+
+def tabulated_log_L(double sigma2, double leaf_mean, double leaf_var, const int64_t[::1] n, const double[::1] s):
+    """log L of nodes with counts n and target sums s, through the tables."""
+    from_counts = np.empty(n.shape[0])
+    log_term, quad_term = np.empty(max(n) + 1), np.empty(max(n) + 1)
+    cdef double[::1] a = log_term, b = quad_term, out = from_counts
+    cdef LeafParams leaf
+    cdef Stat stat
+    cdef int64_t i
+    tabulate(&a[0], &b[0], sigma2, leaf_var, a.shape[0] - 1)
+    leaf.sigma2, leaf.leaf_mean, leaf.leaf_var, leaf.log_term, leaf.quad_term = sigma2, leaf_mean, leaf_var, &a[0], &b[0]
+    for i in range(n.shape[0]):
+        stat.n, stat.w, stat.s = n[i], n[i], s[i]
+        out[i] = log_L(&stat, &leaf)
+    return from_counts
+
+
+def node_questions(Domain domain, path, int dim, uint32_t code, const double[::1] target, bint as_rows):
+    """What a node says of itself, in the form asked for.
+
+    Parameters
+    ----------
+    path : list of (dim, code, side)
+    dim, code : the rule tried at the node
+    as_rows : ROWS form instead of PREDICATES
+
+    Returns
+    -------
+    dict with n_left and s_left of the rule, ranges ((low, high, valid) of each column) and can_split
+    """
+    cdef RowOps* ops = rowops()
+    cdef Pool pool
+    cdef NodeSet rows
+    cdef LeafParams leaf
+    cdef Stat stat
+    cdef Predicate rule
+    cdef int32_t node = 0
+    cdef uint32_t low, high
+    cdef int64_t n_left
+    cdef double s_left
+    cdef double[::1] tables = np.zeros(domain.c.n_rows + 1)
+    memset(&pool, 0, sizeof(Pool))
+    memset(&leaf, 0, sizeof(LeafParams))
+    leaf.log_term = leaf.quad_term = &tables[0]
+    stat.n = stat.w = domain.c.n_rows
+    stat.s = 0.0
+    check_status(pool_root(&pool, stat, &leaf, 2 * len(path), 0))
+    for at, cut, side in path:
+        node = pool_pair(&pool, node, at, cut)
+        rows = pool_set(&pool, node, &domain.c)
+        ops.masked_sum(&n_left, &s_left, rows.where, rows.n_where, NULL, domain.c.n_rows)
+        pool.nodes[node].stat.n = n_left
+        pool.nodes[node + 1].stat.n = pool.nodes[pool.nodes[node].parent].stat.n - n_left
+        node += side
+    if as_rows:
+        check_status(pool_make_rows(&pool, node, &domain.c, ops))
+    rows = pool_set(&pool, node, &domain.c)
+    rule = predicate_of(&domain.c, dim, code, AT_MOST)
+    if as_rows:
+        left, right = np.empty(rows.n + 1, np.uint32), np.empty(rows.n + 1, np.uint32)
+        n_left = ops.partition(<uint32_t*><size_t>left.ctypes.data, <uint32_t*><size_t>right.ctypes.data, &s_left,
+                               rows.rows, rows.n, &rule, &target[0])
+    else:
+        rows.where[rows.n_where] = rule
+        ops.masked_sum(&n_left, &s_left, rows.where, rows.n_where + 1, &target[0], domain.c.n_rows)
+    ranges = []
+    for at in range(domain.c.n_dims):
+        valid = node_range(&low, &high, &rows, &domain.c, at, ops)
+        ranges.append((low, high, valid))
+    found = {"n": rows.n, "n_left": n_left, "s_left": s_left, "ranges": ranges,
+             "can_split": node_can_split(&rows, &domain.c, ops)}
+    pool_free(&pool)
+    return found
+
+
+cdef class RowLoops:
+    """The row loops of one target ("baseline", "avx2"), on numpy arrays.
+
+    A predicate is (array of unsigned codes, relation, cut), relation one of "<=", ">", "==".
+    """
+
+    cdef RowOps* ops
+
+    def __cinit__(self, target):
+        self.ops = <RowOps*><size_t>TARGETS[target].table()
+
+    cdef int _where(self, Predicate* out, where) except -1:
+        cdef int k = 0
+        for column, relation, cut in where:
+            out[k].column = <const void*><size_t>column.ctypes.data
+            out[k].itemsize = column.itemsize
+            out[k].relation = {"<=": AT_MOST, ">": ABOVE, "==": EQUAL}[relation]
+            out[k].cut = cut
+            k += 1
+        return k
+
+    def masked_sum(self, where, const double[::1] r):
+        cdef Predicate[12] p
+        cdef int64_t n
+        cdef double s
+        self.ops.masked_sum(&n, &s, p, self._where(p, where), &r[0], r.shape[0])
+        return n, s
+
+    def masked_sums(self, where, const double[::1] r):
+        cdef Predicate[12] p
+        cdef int64_t[12] n
+        cdef double[12] s
+        cdef int k = self._where(p, where), i
+        self.ops.masked_sums(n, s, p, k, &r[0], r.shape[0])
+        return [(n[i], s[i]) for i in range(k)]
+
+    def leaf_sums(self, labels, int n_leaves, const double[::1] r, where=()):
+        cdef Predicate[12] p
+        cdef int64_t n = 0
+        cdef double s = 0.0
+        sums, lanes = np.empty(n_leaves), np.empty(LANES * n_leaves)
+        self.ops.leaf_sums(<double*><size_t>sums.ctypes.data, <double*><size_t>lanes.ctypes.data,
+                           <const void*><size_t>labels.ctypes.data, labels.itemsize, n_leaves, &r[0], r.shape[0],
+                           p, self._where(p, where), &n, &s)
+        return sums, n, s
+
+    def add_leaf_values(self, const double[::1] r, const double[::1] value, double sign, labels):
+        out = np.empty(r.shape[0])
+        self.ops.add_leaf_values(<double*><size_t>out.ctypes.data, &r[0], &value[0], sign,
+                                 <const void*><size_t>labels.ctypes.data, labels.itemsize, r.shape[0])
+        return out
+
+    def relabel(self, labels, uint32_t label, where):
+        cdef Predicate[12] p
+        self.ops.relabel(<void*><size_t>labels.ctypes.data, labels.itemsize, label, p, self._where(p, where),
+                         len(labels))
+
+    def renumber(self, labels, const uint32_t[::1] number):
+        self.ops.renumber(<void*><size_t>labels.ctypes.data, labels.itemsize, &number[0], len(labels))
+
+    def select(self, where, int64_t n_rows):
+        cdef Predicate[12] p
+        rows = np.empty(n_rows, dtype=np.uint32)
+        return rows[:self.ops.select(<uint32_t*><size_t>rows.ctypes.data, p, self._where(p, where), n_rows)]
+
+    def masked_range(self, column, where):
+        cdef Predicate[12] p
+        cdef uint32_t low, high
+        self.ops.masked_range(&low, &high, <const void*><size_t>column.ctypes.data, column.itemsize, p,
+                              self._where(p, where), len(column))
+        return low, high
+
+    def list_range(self, column, const uint32_t[::1] rows):
+        cdef uint32_t low, high
+        self.ops.list_range(&low, &high, <const void*><size_t>column.ctypes.data, column.itemsize, &rows[0],
+                            rows.shape[0])
+        return low, high
+
+    def list_sum(self, const uint32_t[::1] rows, const double[::1] r):
+        return self.ops.list_sum(&rows[0], rows.shape[0], &r[0])
+
+    def partition(self, const uint32_t[::1] rows, where, const double[::1] r):
+        cdef Predicate[12] p
+        cdef double s
+        left, right = np.empty(len(rows), np.uint32), np.empty(len(rows), np.uint32)
+        self._where(p, [where])
+        n = self.ops.partition(<uint32_t*><size_t>left.ctypes.data, <uint32_t*><size_t>right.ctypes.data, &s,
+                               &rows[0], rows.shape[0], p, &r[0])
+        return left[:n], right[:len(rows) - n], s
+
+    def label_list(self, labels, uint32_t label, const uint32_t[::1] rows):
+        self.ops.label_list(<void*><size_t>labels.ctypes.data, labels.itemsize, label, &rows[0], rows.shape[0])
+
+    def differ(self, codes, const int32_t[::1] candidates, where):
+        cdef Predicate[12] p
+        return bool(self.ops.differ(<const char*><size_t>codes.ctypes.data, codes.itemsize, codes.shape[1],
+                                    &candidates[0], candidates.shape[0], p, self._where(p, where), NULL, 0))
+
+    def sum_squares(self, const double[::1] r):
+        return self.ops.sum_squares(&r[0], r.shape[0])

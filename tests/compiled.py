@@ -1,0 +1,79 @@
+"""The slow model's problems as objects of the package, and twins beside the compiled samplers."""
+
+from bart.kernels.state import TreeState
+from bart.kernels.testing import ScriptedBitGenerator
+from oracle import bfs
+from twin_particles import ParticleGibbs as ParticleGibbsTwin
+from twin_random import Uniforms
+from twins import CGM as CGMTwin
+from twins import GrowPrune as GrowPruneTwin
+
+from bart.data import RankCodes
+from bart.priors import TreePrior
+from bart.samplers import CGM, GrowPrune, ParticleGibbs, StepParams
+
+PAIRS = {
+    "growprune": (GrowPrune, GrowPruneTwin),
+    "cgm": (CGM, CGMTwin),
+    "pg": (ParticleGibbs, ParticleGibbsTwin),
+}
+
+
+def make_pair(problem, kind, **options):
+    """(compiled sampler, its twin on the problem) with the same options."""
+    compiled, twin = PAIRS[kind]
+    return compiled(**options), twin(problem, **options)
+
+
+def make_prior(problem):
+    """The problem's tree prior."""
+    grid = {"n_cuts": problem.n_cuts} if problem.cuts == "grid" else {}
+    return TreePrior(alpha=problem.alpha, beta=problem.beta, cuts=problem.cuts,
+                     dim_weights=tuple(problem.dim_weights), **grid)
+
+
+def make_state(problem, tree=None):
+    """A compiled tree bound to the problem's data."""
+    return TreeState(RankCodes(problem.X), make_prior(problem), structure=tree)
+
+
+def make_params(problem):
+    """Variances and mean of the problem."""
+    return StepParams(problem.sigma2, problem.leaf_var, problem.leaf_mean)
+
+
+def staged_paths(state):
+    """Paths of the leaves that the authors' bookkeeping has marked."""
+    nodes, paths, out = state.dump(), {0: ""}, set()
+    for number in range(len(nodes)):        # a parent comes before its children
+        left = nodes[number]["left"]
+        if left >= 0:
+            paths[int(left)], paths[int(left) + 1] = paths[number] + "L", paths[number] + "R"
+        elif nodes[number]["staged"]:
+            out.add(paths[number])
+    return out
+
+
+def script_of(rng, length):
+    """A stream of uniforms that a compiled step and a twin can both read."""
+    return rng.random(length).tolist()
+
+
+def both_step(state, sampler, twin, tree, uniforms, staged=frozenset()):
+    """One step of each on the same uniforms: (StepInfo, uniforms used, twin's Result, uniforms used)."""
+    problem = twin.problem
+    bits = ScriptedBitGenerator(uniforms)
+    info = sampler.step(state, problem.target, make_params(problem), bits.generator)
+    source = Uniforms(iter(uniforms).__next__)
+    extra = {"staged": staged} if isinstance(twin, ParticleGibbsTwin) else {}
+    result = twin.step(tree, source, **extra)
+    return info, bits.n_used, result, source.n_used
+
+
+def stuck_staged(problem, tree, staged):
+    """Marked leaves that cannot split: the only marks that matter."""
+    rows = {"": problem.all_rows}
+    for path, node in bfs(tree):
+        if node is not None:
+            rows[path + "L"], rows[path + "R"] = problem.divide(rows[path], node[0], node[1])
+    return {path for path in staged if not problem.can_split(rows[path])}

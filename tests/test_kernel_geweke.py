@@ -1,0 +1,72 @@
+"""Geweke's joint test: sweeps alternate with redrawn data, so that every parameter keeps its prior law.
+
+The calibration is frozen: scaling and priors come from the first data and stay. The prior laws are exact: those of
+the trees by the slow enumeration, the others by hand.
+"""
+
+import numpy as np
+import pytest
+from chain_laws import assert_means
+from oracle import Problem
+
+import bart
+
+X = np.array([[0.0, 1.0], [0.1, 0.3], [0.9, 0.3], [1.0, 0.0], [2.5, 1.0], [2.5, 1.0]])
+SAMPLERS = {
+    "growprune": bart.GrowPrune(),
+    "cgm": bart.CGM(),
+    "pg": bart.ParticleGibbs(4),
+    "pg-killing-adaptive-forced": bart.ParticleGibbs(3, "killing", 0.6, "forced"),
+    "pg-systematic": bart.ParticleGibbs(10, "systematic"),
+}
+
+
+def make_model(n_trees, cuts):
+    """A model whose noise prior has enough moments for the averages below to have errors."""
+    grid = {"cuts": "grid", "n_cuts": 4} if cuts == "grid" else {}
+    return bart.Model(X, [-1.0, -0.6, 0.1, 0.3, 0.8, 1.0], n_trees=n_trees, alpha=0.9, beta=0.7, nu=20.0, q=0.5,
+                      k=1.0, leaf_mean=0.1, **grid)
+
+
+def exact_means(model):
+    """Prior means of what `run` records."""
+    noise, leaf = model.noise_prior, model.leaf_prior
+    problem = Problem(X, np.zeros(len(X)), 1e12, 1e-12, alpha=0.9, beta=0.7,
+                      **({"cuts": "grid", "n_cuts": 4} if model.tree_prior.cuts == "grid" else {}))
+    law = problem.posterior().p_n_leaves()
+    m = model.n_trees
+    exact = {"precision": noise.shape / noise.rate, "sigma2": noise.rate / (noise.shape - 1),
+             "f": m * leaf.mean, "f2": m * leaf.var + (m * leaf.mean) ** 2, "value2": leaf.var + leaf.mean**2}
+    exact["y2"] = exact["f2"] + exact["sigma2"]
+    return exact | {f"{k} leaves": p for k, p in enumerate(law, start=1)}
+
+
+def run(model, sampler, tree_order, seed, n_sweeps):
+    """Traces of the joint chain over parameters and data, one tree's leaves at a time."""
+    rng = np.random.default_rng(seed)
+    ensemble = bart.Ensemble(model, sampler, rng, init="prior", tree_order=tree_order)
+    shape, rate = model.noise_prior.shape, model.noise_prior.rate
+    ensemble._kernel.sigma2 = rate / rng.gamma(shape)
+    leaves = np.empty(n_sweeps, dtype=int)
+    names = ("precision", "sigma2", "f", "f2", "value2", "y2")
+    traces = {name: np.empty(n_sweeps) for name in names}
+    for i in range(n_sweeps):
+        ensemble.residual[:] = np.sqrt(ensemble.sigma2) * rng.standard_normal(len(X))
+        ensemble.sweep()
+        tree = ensemble.trees[i % model.n_trees]
+        f = sum(state.fit()[2] for state in ensemble.trees)
+        y = f + ensemble.residual[2]
+        leaves[i] = tree.n_leaves
+        for name, value in zip(names, (1 / ensemble.sigma2, ensemble.sigma2, f, f * f, tree.leaf_values[0] ** 2,
+                                       y * y), strict=True):
+            traces[name][i] = value
+    return traces | {f"{k} leaves": leaves == k for k in range(1, len(X) + 1)}
+
+
+@pytest.mark.parametrize("cuts", ["width", "grid"])
+@pytest.mark.parametrize("n_trees", [1, 3])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_joint_law_is_the_prior(sampler, n_trees, cuts, seed):
+    model = make_model(n_trees, cuts)
+    order = "random" if n_trees > 1 else "sequential"
+    assert_means(lambda n, repeat: run(model, SAMPLERS[sampler], order, seed + repeat, n), exact_means(model), 10_000)

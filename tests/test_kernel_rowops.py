@@ -1,0 +1,114 @@
+"""The loops over rows against numpy, for every vector width, code type and small N; same bits from all widths."""
+
+import numpy as np
+import pytest
+
+from bart.kernels.rowops import TARGETS
+from bart.kernels.testing import RowLoops
+
+SIZES = (*range(1, 41), 4095, 4096, 4097, 10_001)
+CODES = (np.uint8, np.uint16, np.uint32)
+
+
+def holds(where, n):
+    mask = np.ones(n, dtype=bool)
+    for column, relation, cut in where:
+        mask &= {"<=": column <= cut, ">": column > cut, "==": column == cut}[relation]
+    return mask
+
+
+def cases(rng, code_type, label_type):
+    """Random columns, labels and predicates at every size; cuts at the ends of the type too."""
+    top = min(np.iinfo(code_type).max, 70_000)
+    for n in SIZES:
+        columns = rng.integers(0, top, size=(2, n), endpoint=True).astype(code_type)
+        labels = rng.integers(0, 5, size=n).astype(label_type)
+        r = rng.normal(size=n)
+        for cut in (0, int(rng.integers(0, top)), top):
+            where = [(labels, "==", int(rng.integers(0, 5))), (columns[0], "<=", cut), (columns[1], ">", cut // 3)]
+            yield n, columns, labels, r, where[: int(rng.integers(1, 4))]
+
+
+@pytest.fixture(params=sorted(TARGETS))
+def loops(request):
+    return RowLoops(request.param)
+
+
+@pytest.mark.parametrize("label_type", CODES)
+@pytest.mark.parametrize("code_type", CODES)
+def test_masked_loops(loops, rng, code_type, label_type):
+    for n, columns, labels, r, where in cases(rng, code_type, label_type):
+        mask = holds(where, n)
+        count, total = loops.masked_sum(where, r)
+        assert count == mask.sum()
+        assert total == pytest.approx(r[mask].sum(), abs=1e-9)
+        np.testing.assert_array_equal(loops.select(where, n), np.flatnonzero(mask))
+        low, high = loops.masked_range(columns[1], where)
+        if mask.any():
+            assert (low, high) == (columns[1][mask].min(), columns[1][mask].max())
+        else:
+            assert low > high
+        relabelled, expected = labels.copy(), labels.copy()
+        own = [p if p[0] is not labels else (relabelled, *p[1:]) for p in where]
+        loops.relabel(relabelled, 200, own)
+        expected[mask] = 200
+        np.testing.assert_array_equal(relabelled, expected)
+        several = loops.masked_sums([(columns[0], "<=", 3), (columns[1], ">", 2)], r)
+        for (count, total), one in zip(several, ((columns[0] <= 3), (columns[1] > 2)), strict=True):
+            assert count == one.sum() and total == pytest.approx(r[one].sum(), abs=1e-9)
+
+
+@pytest.mark.parametrize("label_type", CODES)
+def test_leaf_loops(loops, rng, label_type):
+    for n, columns, labels, r, where in cases(rng, np.uint16, label_type):
+        for n_leaves in (1, 5):
+            current = labels if n_leaves == 5 else np.zeros_like(labels)
+            expected = np.bincount(current, weights=r, minlength=n_leaves)
+            sums, count, total = loops.leaf_sums(current, n_leaves, r, where)
+            np.testing.assert_allclose(sums, expected, atol=1e-9)
+            mask = holds(where, n)
+            assert count == mask.sum() and total == pytest.approx(r[mask].sum(), abs=1e-9)
+        value = rng.normal(size=5)
+        np.testing.assert_array_equal(loops.add_leaf_values(r, value, -1.0, labels), r - value[labels])
+        renumbered = labels.copy()
+        loops.renumber(renumbered, np.array([4, 0, 1, 1, 2], dtype=np.uint32))
+        np.testing.assert_array_equal(renumbered, np.array([4, 0, 1, 1, 2])[labels])
+        assert loops.sum_squares(r) == pytest.approx(r @ r, rel=1e-12)
+
+
+@pytest.mark.parametrize("code_type", CODES)
+def test_list_loops(loops, rng, code_type):
+    for n, columns, labels, r, where in cases(rng, code_type, np.uint8):
+        rows = np.flatnonzero(rng.random(n) < 0.7).astype(np.uint32)
+        if len(rows) == 0:
+            rows = np.zeros(1, dtype=np.uint32)
+        cut = int(columns[0][rows[0]])
+        left, right, total = loops.partition(rows, (columns[0], "<=", cut), r)
+        goes_left = columns[0][rows] <= cut
+        np.testing.assert_array_equal(left, rows[goes_left])
+        np.testing.assert_array_equal(right, rows[~goes_left])
+        assert total == pytest.approx(r[left].sum(), abs=1e-9)
+        assert loops.list_sum(rows, r) == pytest.approx(r[rows].sum(), abs=1e-9)
+        assert loops.list_range(columns[0], rows) == (columns[0][rows].min(), columns[0][rows].max())
+        written, expected = labels.copy(), labels.copy()
+        loops.label_list(written, 9, rows)
+        expected[rows] = 9
+        np.testing.assert_array_equal(written, expected)
+        candidates = np.array([1], dtype=np.int32)
+        mask = holds(where, n)
+        assert loops.differ(columns, candidates, where) == (len(np.unique(columns[1][mask])) > 1)
+
+
+@pytest.mark.skipif(len(TARGETS) < 2, reason="this processor runs one build only")
+def test_same_bits_from_every_width(rng):
+    wide, narrow = RowLoops("avx2"), RowLoops("baseline")
+    for code_type in CODES:
+        for _, columns, labels, r, where in cases(rng, code_type, np.uint8):
+            r = r * 10.0 ** rng.integers(-8, 8, size=len(r))
+            assert wide.masked_sum(where, r) == narrow.masked_sum(where, r)
+            a, b = wide.leaf_sums(labels, 5, r, where), narrow.leaf_sums(labels, 5, r, where)
+            assert a[0].tobytes() == b[0].tobytes() and a[1:] == b[1:]
+            assert wide.sum_squares(r) == narrow.sum_squares(r)
+            rows = np.arange(len(r), dtype=np.uint32)
+            assert wide.list_sum(rows, r) == narrow.list_sum(rows, r)
+            assert wide.partition(rows, where[-1], r)[2] == narrow.partition(rows, where[-1], r)[2]

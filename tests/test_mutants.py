@@ -1,0 +1,68 @@
+"""Known errors put back into the kernels, one at a time: each must be caught by a named test.
+
+The mutant build (`make mutants`, BART_MUTANTS=1) holds them all and takes one by its id from BART_MUTANT; the normal
+build has no such switch. With id 0 the mutant build must pass every test named here.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ONE_STEP = "test_one_step.py::test_particle_gibbs_leaves_the_posterior_invariant"
+LOCAL = "test_one_step.py::test_local_moves_leave_the_posterior_invariant"
+
+MUTANTS = {
+    1: ("reference outside the resampling pool", f"{ONE_STEP}[pg-2-multinomial-None-plain-plane]"),
+    2: ("C sorted draws, one overwritten", f"{ONE_STEP}[pg-3-multinomial-None-plain-plane]"),
+    3: ("clamped particle finished a stage early", f"{ONE_STEP}[pg-2-multinomial-None-plain-plane]"),
+    4: ("unsplittable nodes cost no stage in free particles", f"{ONE_STEP}[pg-2-multinomial-None-plain-ties]"),
+    5: ("#prunable before the move instead of after", f"{LOCAL}[growprune-plane]"),
+    6: ("sigma_mu for sigma_mu^2", f"{LOCAL}[growprune-long_line]"),
+    7: ("#prunable always one more", f"{LOCAL}[growprune-plane]"),
+    8: ("root always split", f"{ONE_STEP}[pg-2-multinomial-None-plain-plane]"),
+    9: ("prior of the subtree left out of change", f"{LOCAL}[cgm-plane]"),
+    10: ("weights not reset on copy", f"{ONE_STEP}[pg-2-multinomial-None-plain-plane]"),
+    11: ("killing without the shift", f"{ONE_STEP}[pg-3-killing-None-plain-plane]"),
+    12: ("midpoints of the node's own gap", f"{LOCAL}[cgm-plane]"),
+    13: ("change counts its own rule's prior", f"{LOCAL}[cgm-plane]"),
+    14: ("stop probability of unsplittable children", f"{LOCAL}[growprune-ties]"),
+    15: ("swap of one child where both carry the rule", f"{LOCAL}[cgm-square]"),
+    16: ("forced move with the inverted ratio", f"{ONE_STEP}[pg-3-multinomial-None-forced-plane]"),
+}
+
+
+def run(tests, mutant):
+    """Exit code and output of tests run against the mutant build."""
+    library = os.environ.get("BART_MUTANT_BUILD")
+    if not library:
+        if os.environ.get("CI"):
+            pytest.fail("BART_MUTANT_BUILD names no mutant build; `make test` makes one", pytrace=False)
+        pytest.skip("BART_MUTANT_BUILD names no mutant build; `make mutants` makes one")
+    here = Path(__file__).parent
+    environment = dict(os.environ, BART_MUTANT=str(mutant), BART_TEST_LIB=library, PYTHONPATH=library,
+                       PYTEST_ADDOPTS="")
+    command = [Path(sys.executable).parent / "pytest", "-q", "-p", "no:cacheprovider", "-m", "",
+               *(str(here / test) for test in tests)]
+    done = subprocess.run(command, env=environment, cwd=here, capture_output=True, text=True, timeout=600, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[f"{i}: {name}" for i, (name, _) in MUTANTS.items()])
+def test_mutant_is_caught(mutant):
+    code, output = run([MUTANTS[mutant][1]], mutant)
+    assert code == 1 and "1 failed" in output, f"mutant {mutant} survives:\n{output}"
+
+
+def test_mutant_build_without_a_mutant_passes():
+    code, output = run(sorted({test for _, test in MUTANTS.values()}), 0)
+    assert code == 0, output
+
+
+def test_normal_build_has_no_switch():
+    """The switch is read from the environment by name; the normal build does not hold the name."""
+    kernels = Path(__import__("bart.kernels").__file__).parent / "kernels"
+    for built in [*kernels.glob("*.so"), *kernels.glob("*.pyd")]:
+        assert b"BART_MUTANT" not in built.read_bytes(), built

@@ -1,0 +1,163 @@
+"""Every compiled sampler decides as its slow twin does, uniform by uniform."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from bart.kernels.testing import ScriptedBitGenerator, ancestors, final_index
+from checks import check_no_empty_leaf, check_partition, check_size, check_support
+from compiled import both_step, make_pair, make_state, script_of, staged_paths, stuck_staged
+from oracle import Problem
+from tiny import PROBLEMS
+from twin_particles import ParticleGibbs
+from twin_random import scripted
+from twin_resampling import SCHEMES
+
+pytestmark = pytest.mark.kernel
+
+SAMPLERS = {
+    "growprune": ("growprune", {}),
+    "growprune-.3": ("growprune", {"p_grow": 0.3}),
+    "growprune-authors": ("growprune", {"bookkeeping": "authors"}),
+    "cgm": ("cgm", {}),
+    "cgm-unequal": ("cgm", {"move_probs": (0.25, 0.25, 0.40, 0.10)}),
+    "cgm-authors": ("cgm", {"bookkeeping": "authors"}),
+    "pg-1": ("pg", {"n_particles": 1}),
+    "pg-2": ("pg", {"n_particles": 2}),
+    "pg-authors": ("pg", {"n_particles": 4, "bookkeeping": "authors"}),
+    "pg-authors-2-forced": ("pg", {"n_particles": 2, "bookkeeping": "authors", "final": "forced"}),
+} | {f"pg-{c}-{scheme}-{t}-{final}": ("pg", {"n_particles": c, "resampling": scheme, "ess_threshold": t,
+                                             "final": final})
+     for (c, t), scheme, final in product([(2, 0.9), (3, None), (5, 0.5), (10, None), (4, 0.0)], SCHEMES,
+                                          ("plain", "forced"))}
+
+
+def check_step(state, sampler, twin, tree, uniforms, staged=frozenset()):
+    """One step of each; returns what the twin arrived at."""
+    info, used, result, twin_used = both_step(state, sampler, twin, tree, uniforms, staged)
+    assert state.structure == result.tree
+    assert used == twin_used
+    assert info.move == result.move
+    assert info.n_stages == result.n_stages
+    assert info.changed == (tree != result.tree)
+    assert info.root_changed == ((tree and tree[:2]) != (result.tree and result.tree[:2]))
+    assert info.n_leaves == state.n_leaves
+    if math.isfinite(result.log_ratio):
+        assert info.log_ratio == pytest.approx(result.log_ratio, abs=1e-9, rel=1e-9)
+    problem = twin.problem
+    check_size(result.tree, state.n_leaves, state.depth)
+    check_partition(problem, result.tree, state.leaf_of_row)
+    if isinstance(twin, ParticleGibbs):
+        assert stuck_staged(problem, result.tree, staged_paths(state)) == result.staged
+    return result
+
+
+def run_chain(problem, kind, options, rng, n_steps, tree=None):
+    """Compiled sampler and twin side by side from one tree, each step on a fresh stretch of uniforms."""
+    sampler, twin = make_pair(problem, kind, **options)
+    state, staged, trees = make_state(problem, tree), frozenset(), []
+    length = 40 * options.get("n_particles", 1) * (problem.n_rows + problem.n_dims) + 100
+    for _ in range(n_steps):
+        result = check_step(state, sampler, twin, tree, script_of(rng, length), staged)
+        tree, staged = result.tree, result.staged
+        trees.append(tree)
+    check_support(problem, tree)
+    check_no_empty_leaf(problem, tree)
+    return trees
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_from_enumerated_trees(sampler, name, rng):
+    """From up to 25 trees of each tiny problem, two steps each."""
+    problem = PROBLEMS[name]()
+    trees = problem.posterior().trees
+    kind, options = SAMPLERS[sampler]
+    for i in rng.permutation(len(trees))[:25]:
+        run_chain(problem, kind, options, rng, 2, trees[i])
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_chains_move(sampler, rng):
+    """Along a chain, so that caches and marks left by one step are read by the next."""
+    kind, options = SAMPLERS[sampler]
+    seen = set()
+    for name in ("line", "ties", "plane", "weighted", "grid"):
+        trees = run_chain(PROBLEMS[name](), kind, options, rng, 40)
+        seen |= {(name, tree) for tree in trees}
+    assert len(seen) > 10 or options.get("n_particles") == 1
+
+
+def random_problem(n, rng):
+    """n rows in 1 to 4 columns: distinct, tied or constant; any prior."""
+    # Tied values are not round numbers: a grid's cut equal to a value falls on either side by rounding.
+    columns = [rng.random(n), rng.random(4)[rng.integers(0, 4, n)], np.full(n, 2.5),
+               np.exp(3 * rng.random(n)), rng.random(11)[rng.integers(0, 11, n)]]
+    chosen = rng.permutation(len(columns))[:rng.integers(1, 5)]
+    X = np.column_stack([columns[i] for i in chosen])
+    weights = rng.integers(0, 3, len(chosen)) + (np.arange(len(chosen)) == 0) if rng.random() < 0.5 else None
+    cuts = {"cuts": "grid", "n_cuts": int(rng.integers(2, 30))} if rng.random() < 0.3 else {}
+    sigma2, leaf_var = np.exp(rng.normal(-1, 1, 2))
+    alpha, beta = rng.uniform(0.3, 0.97), rng.uniform(0.2, 2)
+    return Problem(X, rng.standard_normal(n), sigma2, leaf_var, rng.normal(0, 0.3), alpha=alpha, beta=beta,
+                   dim_weights=weights, **cuts)
+
+
+@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-3-multinomial-None-plain", "pg-authors",
+                                     "pg-5-systematic-0.5-forced", "pg-10-killing-None-plain"])
+@pytest.mark.parametrize("n", range(1, 41))
+def test_random_data(n, sampler, rng):
+    kind, options = SAMPLERS[sampler]
+    run_chain(random_problem(n, rng), kind, options, rng, 6 if kind == "pg" else 25)
+
+
+@pytest.mark.parametrize("n", [300, 1500])
+@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-3-multinomial-None-plain", "pg-authors"])
+def test_larger_data(n, sampler, rng):
+    """Enough rows for codes of two bytes, for row lists as well as predicates, and for their switch."""
+    kind, options = SAMPLERS[sampler]
+    X = np.column_stack([rng.random(n), np.round(rng.random(n), 1), rng.integers(0, 2, n)])
+    target = np.sin(6 * X[:, 0]) + X[:, 2] * X[:, 1] + 0.1 * rng.standard_normal(n)
+    problem = Problem(X, target, 0.5, 0.2, alpha=0.97, beta=0.3)
+    run_chain(problem, kind, options, rng, 4 if kind == "pg" else 40)
+
+
+# ---------------------------------------------------------------- resampling and the final index alone
+def weight_vectors(rng):
+    """Weights of 2 to 12 particles: even, skewed, with zeros, with all the weight on one."""
+    for n in (2, 3, 5, 12):
+        yield np.full(n, 1.0 / n)
+        for concentration in (0.05, 1.0, 20.0):
+            w = rng.dirichlet(np.full(n, concentration))
+            yield w / w.sum()
+        w = rng.random(n) * (rng.random(n) < 0.5)
+        w[rng.integers(1, n)] += 0.1
+        yield w / w.sum()
+        for c in range(2):
+            w = np.zeros(n)
+            w[c] = 1.0
+            yield w
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_ancestors(scheme, rng):
+    for weights in weight_vectors(rng):
+        for _ in range(50):
+            uniforms = script_of(rng, 4 * len(weights) + 4)
+            bits, source = ScriptedBitGenerator(uniforms), scripted(uniforms)
+            drawn = ancestors(weights, scheme, bits.generator)[0].tolist()
+            assert drawn == SCHEMES[scheme](weights.tolist(), source)
+            assert bits.n_used == source.n_used
+
+
+@pytest.mark.parametrize("final", ["plain", "forced"])
+def test_final_index(final, rng):
+    for weights in weight_vectors(rng):
+        twin = ParticleGibbs(PROBLEMS["line"](), len(weights), final=final)
+        for _ in range(50):
+            uniforms = script_of(rng, 4)
+            bits, source = ScriptedBitGenerator(uniforms), scripted(uniforms)
+            assert final_index(weights, final == "forced", bits.generator)[0] == twin.final_index(
+                weights.tolist(), source)
+            assert bits.n_used == source.n_used
