@@ -1,4 +1,4 @@
-"""Name in one line what a build needs and this machine lacks, as Debian and its kin call it; silent otherwise.
+"""Name in one line what a build needs and this machine lacks, as Debian calls it; silent otherwise.
 
 Runs under any Python 3, because an old one is among what it reports. Exits with 1 where something is missing.
 """
@@ -23,7 +23,7 @@ def missing_packages():
 
 
 def main():
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 - this one file runs before the version is known
         version = "{}.{}".format(*sys.version_info[:2])
         sys.exit("Missing: Python 3.11 or newer (this is " + version + "; make PYTHON=/path/to/python3.11)")
     missing = " ".join(missing_packages())

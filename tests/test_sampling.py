@@ -321,12 +321,11 @@ class InPython(bart.TreeSampler):
         return self.inner.step(state, target, params, rng)
 
 
-def test_a_sampler_in_python_runs_the_same_chains(model, whole):
+def test_a_sampler_in_python_gives_the_bits_of_the_compiled_sweep(model, whole):
     sampler, post = whole
     found = sample(model, InPython(sampler), keep_burn_trees=True, **SIZE)
+    assert_same(found, post)
     assert_same(found, sample(model, InPython(sampler), keep_burn_trees=True, executor=2, **SIZE))
-    np.testing.assert_array_equal(found.sweeps["n_leaves"], post.sweeps["n_leaves"])
-    np.testing.assert_allclose(found.sweeps["sigma"], post.sweeps["sigma"], rtol=1e-9)
 
 
 # Starts

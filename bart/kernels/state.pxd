@@ -33,4 +33,7 @@ cdef class TreeState:
     cdef Tree t
     cdef readonly Domain domain
     cdef Workspace workspace
+    cdef object bound           # target given out by an ensemble, with the residual it stands for
+    cdef object bound_residual
+    cdef object kept            # after a step on it: (leaf sums, whether the target was formed row by row)
     cdef bitgen_t* _ready(self, params, rng) except NULL

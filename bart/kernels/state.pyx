@@ -16,7 +16,8 @@ from bart.kernels.suffstat cimport leaf_posterior_mean, leaf_posterior_sd
 from bart.kernels.tree cimport (NONE, ROOT, UNKNOWN, Node, Tree, add_children, breadth_first, is_leaf, labels_reserve,
                                 make_stump, tree_copy, tree_depth, tree_free, tree_init, tree_reserve)
 from bart.kernels.types cimport (ABOVE, AT_MOST, CANCELLED, NO_MEMORY, OK, TOO_MANY_STAGES, Decision, Stat, StepInfo)
-from bart.kernels.workspace cimport (Target, Work, Workspace, begin_step, reserve_leaves, set_leaf_params, sum_leaves)
+from bart.kernels.workspace cimport (Target, Work, Workspace, begin_step, reserve_leaves, reserve_target,
+                                     set_leaf_params, sum_leaves)
 
 MOVES = ("none", "grow", "prune", "change", "swap", "pg")
 DUMP_DTYPE = np.dtype([("parent", "i4"), ("left", "i4"), ("depth", "i4"), ("dim", "i4"), ("code", "u4"), ("leaf", "i4"),
@@ -206,6 +207,7 @@ cdef class TreeState:
     def structure(self, structure):
         cdef int status
         cdef int32_t node, dim
+        self.bind(None, None)
         make_stump(&self.t)
         waiting = [(ROOT, structure)]
         while waiting:
@@ -266,6 +268,7 @@ cdef class TreeState:
 
     @leaf_values.setter
     def leaf_values(self, values):
+        self.bind(None, None)
         values = np.asarray(values, dtype=np.float64)
         if values.shape != (self.t.n_leaves,):
             raise ValueError(f"leaf_values must have shape ({self.t.n_leaves},), got {values.shape}")
@@ -286,22 +289,52 @@ cdef class TreeState:
         set_leaf_params(&self.workspace.w, params.sigma2 / params.temperature, params.leaf_mean, params.leaf_var)
         return bitgen_of(rng)
 
-    def step(self, KernelPlan plan, const double[::1] target, params, rng):
+    def bind(self, target, residual):
+        """Let the next step on this very target array work on the residual of all trees, as a compiled sweep does."""
+        self.bound, self.bound_residual, self.kept = target, residual, None
+
+    def step(self, KernelPlan plan, target, params, rng):
         """One structure update given a target; see TreeSampler.step. Returns (move, changed, root_changed, ...)."""
         cdef Target given
         cdef StepInfo info
         cdef int status
         cdef bitgen_t* bits = self._ready(params, rng)
-        if target.shape[0] != self.t.n_rows:
-            raise ValueError(f"target must have shape ({self.t.n_rows},), got ({target.shape[0]},)")
-        given.base = &target[0]
-        given.is_residual = False
+        cdef const double[::1] base = target
+        cdef bint bound = target is self.bound
+        if base.shape[0] != self.t.n_rows:
+            raise ValueError(f"target must have shape ({self.t.n_rows},), got ({base.shape[0]},)")
+        if bound:
+            base = self.bound_residual
+            check_status(reserve_target(&self.workspace.w))
+        self.bind(None, None)                           # leaf values no longer match what was subtracted
+        given.base = &base[0]
+        given.is_residual = bound
         with nogil:
             status = run_kernel(&self.t, &self.workspace.w, &info, &given, &plan.p, bits)
             settle_labels(&self.t, &self.workspace.w)
         check_status(status)
+        if bound:
+            sums = np.array([self.workspace.w.leaf_sum[l] for l in range(self.t.n_leaves)])
+            self.kept = (sums, bool(self.workspace.w.has_target))
         return (MOVES[info.move], bool(info.changed), bool(info.root_changed), info.log_ratio, self.t.n_leaves,
                 info.n_stages)
+
+    def draw_kept_values(self, params, rng):
+        """Leaf values from the sums of a step on a bound target. Returns whether that step formed the target, or None,
+        and nothing drawn, where the last step was on another target."""
+        cdef bitgen_t* bits
+        cdef int32_t l
+        if self.kept is None:
+            return None
+        sums, formed = self.kept
+        self.kept = None
+        if len(sums) != self.t.n_leaves:
+            return None
+        bits = self._ready(params, rng)
+        for l in range(self.t.n_leaves):
+            self.workspace.w.leaf_sum[l] = sums[l]
+        draw_values(&self.t, &self.workspace.w, bits)
+        return formed
 
     def draw_leaf_values(self, const double[::1] target, params, rng):
         """Leaf values from their posterior given the structure and a target."""
@@ -319,10 +352,12 @@ cdef class TreeState:
 
     def draw_from_prior(self, rng):
         """Replace the structure by a draw from the tree prior."""
+        self.bind(None, None)
         check_status(draw_from_prior(&self.t, &self.workspace.w, bitgen_of(rng)))
 
     def overgrow(self, int n_leaves, rng):
         """Replace the structure by random splits until it has n_leaves leaves, or no leaf can be split."""
+        self.bind(None, None)
         check_status(overgrow(&self.t, &self.workspace.w, n_leaves, bitgen_of(rng)))
 
     # ------------------------------------------------------------------------------------------------- checkpoints
@@ -341,6 +376,7 @@ cdef class TreeState:
         cdef int32_t i, n = len(nodes), n_leaves = (len(nodes) + 1) // 2
         cdef int64_t row
         cdef Node* p
+        self.bind(None, None)
         check_status(tree_reserve(&self.t, n))
         check_status(labels_reserve(&self.t, n_leaves))
         for i in range(n):
@@ -366,6 +402,7 @@ cdef class TreeState:
 
     def copy_from(self, TreeState other):
         """Take over another state's tree (same data)."""
+        self.bind(None, None)
         if other.t.n_rows != self.t.n_rows:
             raise ValueError("the other state is bound to different data")
         check_status(tree_copy(&self.t, &other.t))

@@ -57,6 +57,7 @@ cdef class EnsembleKernel:
     cdef public int32_t position    # trees updated in the sweep under way; 0 between sweeps
     cdef public int64_t n_changed, n_root_changed
     cdef Thresholds thresholds
+    cdef object old_fit             # of the tree whose target was given out
     cdef object _keep
     cdef int cancel
 
@@ -243,12 +244,25 @@ cdef class EnsembleKernel:
 
     def target_of(self, int j):
         """(N,) R_j = y less the other trees, eq. (residual), a new array."""
-        return self.residual + self.states[j].fit()
+        self.old_fit = self.states[j].fit()
+        target = self.residual + self.old_fit
+        self.states[j].bind(target, self.residual)
+        return target
 
     def finish_tree(self, int j, target, bint changed, bint root_changed, rng):
-        """Leaf values of tree j given its target, and the residual, after a structure step made in Python."""
-        self.states[j].draw_leaf_values(target, self, rng)
-        np.subtract(target, self.states[j].fit(), out=self.residual)
+        """Leaf values of tree j given its target, and the residual, after a structure step made in Python.
+
+        After one compiled step on the array of `target_of`, the same arithmetic as in a compiled sweep.
+        """
+        state = self.states[j]
+        formed = state.draw_kept_values(self, rng)
+        if formed is None:
+            state.draw_leaf_values(target, self, rng)
+        if formed is False:
+            np.add(self.residual, self.old_fit - state.fit(), out=self.residual)
+        else:
+            np.subtract(target, state.fit(), out=self.residual)
+        state.bind(None, None)
         self.n_changed += changed
         self.n_root_changed += root_changed
         self.position += 1

@@ -10,13 +10,14 @@ from bart.kernels.nodeset cimport NodeSet, node_can_split, node_range
 from bart.kernels.pool cimport Pool, pool_free, pool_make_rows, pool_pair, pool_root, pool_set
 from bart.kernels.resampling cimport draw_final, normalise, resample, wants_resampling
 from bart.kernels.rng cimport bitgen_of
-from bart.kernels.state cimport KernelPlan, TreeState, check_status, run_kernel, settle_labels
+from bart.kernels.state cimport KernelPlan, Plan, TreeState, check_status, draw_values, run_kernel, settle_labels
 from bart.kernels.state import RESAMPLING
 from bart.kernels.rowops cimport LANES, RowOps, rowops
 from bart.kernels.rowops import TARGETS
 from bart.kernels.suffstat cimport LeafParams, log_L, tabulate
+from bart.kernels.tree cimport ROOT, Tree
 from bart.kernels.types cimport ABOVE, AT_MOST, EQUAL, OK, Predicate, Stat, StepInfo
-from bart.kernels.workspace cimport Target, set_leaf_params
+from bart.kernels.workspace cimport Target, Work, set_leaf_params
 
 import numpy as np
 
@@ -111,6 +112,73 @@ def replicate(sampler, TreeState state, structure, const double[::1] target, par
         key = state.key()
         counts[key] = counts.get(key, 0) + 1
     return counts
+
+
+def trace_steps(sampler, TreeState state, const double[::1] target, params, rng, int64_t n):
+    """n steps of a chain over one tree's structure, leaf values drawn after each.
+
+    Parameters
+    ----------
+    sampler : TreeSampler
+        With a compiled plan.
+    state : TreeState
+        Where the chain starts, and is afterwards.
+    target : (N,) float64
+    params : StepParams
+    rng : generator
+    n : int
+
+    Returns
+    -------
+    n_leaves, root_dim : (n,) int32
+        root_dim is -1 where the root is a leaf.
+    root_code : (n,) uint32
+    f : (n, N) float64
+        Leaf values at the rows.
+    """
+    cdef KernelPlan plan = sampler.plan()
+    cdef bitgen_t* bits = bitgen_of(rng)
+    cdef int64_t i, n_rows = state.t.n_rows
+    cdef int status = OK
+    if target.shape[0] != n_rows:
+        raise ValueError(f"target must have shape ({n_rows},), got ({target.shape[0]},)")
+    n_leaves, root_dim = np.empty(n, np.int32), np.empty(n, np.int32)
+    root_code, f = np.empty(n, np.uint32), np.empty((n, n_rows))
+    cdef int32_t[::1] leaves = n_leaves, dims = root_dim
+    cdef uint32_t[::1] codes = root_code
+    cdef double[:, ::1] fits = f
+    cdef const double[::1] zero = np.zeros(n_rows)
+    set_leaf_params(&state.workspace.w, params.sigma2 / params.temperature, params.leaf_mean, params.leaf_var)
+    with nogil:
+        for i in range(n):
+            status = chain_step(&state.t, &state.workspace.w, &plan.p, &target[0], &zero[0], &fits[i, 0], bits)
+            if status != OK:
+                break
+            leaves[i] = state.t.n_leaves
+            dims[i] = state.t.nodes[ROOT].dim
+            codes[i] = state.t.nodes[ROOT].code
+    check_status(status)
+    return n_leaves, root_dim, root_code, f
+
+
+cdef int chain_step(Tree* tree, Work* work, const Plan* plan, const double* target, const double* zero, double* f,
+                    bitgen_t* rng) noexcept nogil:
+    """One structure step and its leaf values; f = leaf values at the rows."""
+    cdef Target given
+    cdef StepInfo info
+    cdef int32_t l
+    cdef int status
+    given.base = target
+    given.is_residual = False
+    status = run_kernel(tree, work, &info, &given, plan, rng)
+    settle_labels(tree, work)
+    if status != OK:
+        return status
+    draw_values(tree, work, rng)
+    for l in range(tree.n_leaves):
+        work.delta[l] = tree.nodes[tree.leaf_node[l]].value
+    work.ops.add_leaf_values(f, zero, work.delta, 1.0, tree.labels, tree.itemsize, tree.n_rows)
+    return OK
 
 
 def ancestors(weights, scheme, rng, int64_t repeats=1):
@@ -235,11 +303,14 @@ cdef class RowLoops:
             k += 1
         return k
 
-    def masked_sum(self, where, const double[::1] r):
+    def masked_sum(self, where, const double[::1] r, int64_t repeats=1):
+        """Count and sum; `repeats` passes in one call, for timings."""
         cdef Predicate[12] p
-        cdef int64_t n
+        cdef int64_t n, i
         cdef double s
-        self.ops.masked_sum(&n, &s, p, self._where(p, where), &r[0], r.shape[0])
+        cdef int k = self._where(p, where)
+        for i in range(repeats):
+            self.ops.masked_sum(&n, &s, p, k, &r[0], r.shape[0])
         return n, s
 
     def masked_sums(self, where, const double[::1] r):

@@ -1,0 +1,83 @@
+"""Long runs on the tiny problems whose exact laws an independent program computed."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from bart.kernels.testing import trace_steps
+from compiled import make_params, make_state
+from oracle import Problem
+
+import bart
+from bart import CGM, GrowPrune, ParticleGibbs
+
+CASES = {case["name"]: case
+         for case in json.loads((Path(__file__).parent / "golden" / "tiny_posteriors.json").read_text())}
+SAMPLERS = {
+    "GrowPrune": GrowPrune(),
+    "CGM": CGM(),
+    "CGM .25 .25 .40 .10": CGM(move_probs=(0.25, 0.25, 0.40, 0.10)),
+    "PG C=2": ParticleGibbs(2),
+    "PG C=3": ParticleGibbs(3),
+    "PG C=10": ParticleGibbs(10),
+    "PG C=2 systematic": ParticleGibbs(2, "systematic"),
+    "PG C=3 systematic": ParticleGibbs(3, "systematic"),
+    "PG C=2 killing": ParticleGibbs(2, "killing"),
+    "PG C=3 killing": ParticleGibbs(3, "killing"),
+    "PG C=5 below .5": ParticleGibbs(5, ess_threshold=0.5),
+    "PG C=3 never": ParticleGibbs(3, ess_threshold=0.0),
+    "PG C=2 forced": ParticleGibbs(2, final="forced"),
+    "PG C=10 forced": ParticleGibbs(10, final="forced"),
+    "PG C=5 systematic below .5 forced": ParticleGibbs(5, "systematic", 0.5, "forced"),
+}
+# Steps before the first one that counts, as a share of those that do.
+BURN_SHARE = 0.02
+
+
+def make_problem(case):
+    return Problem(*(case[k] for k in ("X", "target", "sigma2", "leaf_var", "leaf_mean", "alpha", "beta")))
+
+
+def root_key(problem, entry):
+    """(dim, code) of an entry of the law of the root; dim -1 where it is a leaf."""
+    if "stop" in entry:
+        return -1, 0
+    return entry["dim"], problem.values[entry["dim"]].index(entry["between"][0])
+
+
+def root_name(key):
+    return "root is a leaf" if key[0] < 0 else f"root rule {key}"
+
+
+def exact_means(case):
+    """Exact mean of each quantity of `step_traces`, by name."""
+    problem, exact = make_problem(case), case["exact"]
+    found = {f"{k} leaves": p for k, p in enumerate(exact["p_n_leaves"], start=1)}
+    found |= {root_name(root_key(problem, e)): e.get("stop", e.get("p")) for e in exact["root"]}
+    return found | {f"f at row {n}": mean for n, mean in enumerate(exact["posterior_mean_f"])}
+
+
+def step_traces(case, sampler, n_steps, rng):
+    """Traces of the number of leaves, the root's decision (both as indicators) and f at each row, (n_steps,) each."""
+    problem = make_problem(case)
+    state, params = make_state(problem), make_params(problem)
+    trace_steps(sampler, state, problem.target, params, rng, int(BURN_SHARE * n_steps))
+    leaves, dims, codes, f = trace_steps(sampler, state, problem.target, params, rng, n_steps)
+    found = leaf_traces(case, leaves)
+    for entry in case["exact"]["root"]:
+        dim, code = key = root_key(problem, entry)
+        found[root_name(key)] = (dims == dim) & ((codes == code) | (dim < 0))
+    return found | {f"f at row {n}": f[:, n] for n in range(problem.n_rows)}
+
+
+def leaf_traces(case, leaves):
+    return {f"{k} leaves": leaves == k for k in range(1, len(case["exact"]["p_n_leaves"]) + 1)}
+
+
+def sweep_traces(case, sampler, n_sweeps, rng):
+    """Traces of the number of leaves of a whole chain with one tree and fixed noise, in the units of y."""
+    model = bart.Model(case["X"], case["target"], n_trees=1, alpha=case["alpha"], beta=case["beta"], scale=False,
+                       sigma=case["sigma2"] ** 0.5, leaf_mean=case["leaf_mean"], leaf_var=case["leaf_var"])
+    n_burn = int(BURN_SHARE * n_sweeps)
+    leaves = bart.Ensemble(model, sampler, rng).run(n_burn + n_sweeps)["n_leaves"]
+    return leaf_traces(case, np.asarray(leaves[n_burn:]))

@@ -1,0 +1,293 @@
+"""No likelihood: with a noise so large, or a temperature so small, that y says nothing, samplers return the prior.
+
+On six rows the prior is enumerated; on 200 rows it is drawn tree by tree by a slow recursion.
+"""
+
+import numpy as np
+import pytest
+from bart.kernels.forest import ForestStore
+from bart.kernels.state import TreeState
+from chain_laws import assert_means
+from laws import g_test
+from oracle import Problem, depth_of
+from oracle import n_leaves as n_leaves_of
+from scipy import stats
+
+import bart
+
+LEVEL = 1e-5
+HUGE = 1e6
+SAMPLERS = {
+    "growprune": bart.GrowPrune(),
+    "growprune-.3": bart.GrowPrune(0.3),
+    "cgm": bart.CGM(),
+    "cgm-unequal": bart.CGM((0.25, 0.25, 0.40, 0.10)),
+    "pg": bart.ParticleGibbs(5),
+    "pg-systematic": bart.ParticleGibbs(5, "systematic", 0.5, "forced"),
+    "pg-killing": bart.ParticleGibbs(3, "killing"),
+}
+# Ties, and 0.41 and 0.45 lie between two of four cut points of the grid.
+X6 = np.array([[0.0, 0.0, 1.0], [0.2, 0.41, 1.0], [0.9, 0.45, 1.0], [1.0, 1.0, 1.0], [2.5, 0.45, 2.0],
+               [2.5, 1.0, 2.0]])
+Y6 = np.array([-1.0, -0.6, 0.1, 0.3, 0.8, 1.0])
+CUTS = {"width": {}, "grid": {"cuts": "grid", "n_cuts": 4}}
+
+
+def make_model(X, y, n_trees=1, **options):
+    """A model without data weight; leaf values are N(0.3, 2)."""
+    options = {"alpha": 0.9, "beta": 0.5} | options
+    return bart.Model(X, y, n_trees=n_trees, sigma=HUGE, leaf_mean=0.3, leaf_var=2.0, scale=False, **options)
+
+
+def trees_of(store, n_dims):
+    """Of each stored tree: leaves, depth of the deepest, internal nodes by dimension, index of its root."""
+    nodes, starts = store.nodes, store.starts
+    tree = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    depth = np.zeros(len(nodes), dtype=int)
+    level = starts[:-1][nodes["dim"][starts[:-1]] >= 0]
+    while level.size:
+        left = starts[tree[level]] + nodes["left"][level]
+        depth[left] = depth[left + 1] = depth[level] + 1
+        level = np.concatenate([left, left + 1])
+        level = level[nodes["dim"][level] >= 0]
+    deepest = np.maximum.reduceat(depth, starts[:-1])
+    by_dim = [np.add.reduceat((nodes["dim"] == d).astype(int), starts[:-1]) for d in range(n_dims)]
+    leaves = np.add.reduceat((nodes["dim"] < 0).astype(int), starts[:-1])
+    return leaves, deepest, np.array(by_dim).T, starts[:-1]
+
+
+# ------------------------------------------------------------------------------------------------ six rows, exactly
+
+
+def problem_of(cuts, dim_weights=None):
+    return Problem(X6, np.zeros(6), 1e12, 1e-12, alpha=0.9, beta=0.5, dim_weights=dim_weights, **CUTS[cuts])
+
+
+def exact_means(problem):
+    """Laws of leaves, depth, root, and expected number of splits by dimension."""
+    law = problem.posterior()
+    exact = {f"{k} leaves": p for k, p in enumerate(law.p_n_leaves(), start=1)}
+    depths = np.array([depth_of(tree) for tree in law.trees])
+    exact |= {f"depth {k}": law.p[depths == k].sum() for k in range(6)}
+    exact |= {f"root {key}": p for key, p in law.root_law().items() if key != "stop"}
+    for d in range(problem.n_dims):
+        exact[f"splits of {d}"] = sum(p * count_dim(tree, d) for tree, p in zip(law.trees, law.p, strict=True))
+        roots = [p for key, p in law.root_law().items() if key[0] == d]
+        exact[f"root dim {d}"] = sum(roots)
+    return exact
+
+
+def count_dim(tree, dim):
+    if tree is None:
+        return 0
+    return int(tree[0] == dim) + count_dim(tree[2], dim) + count_dim(tree[3], dim)
+
+
+def chain_means(model, sampler, problem, seed, n_sweeps):
+    """Traces with the names of `exact_means`, one tree, every sweep stored."""
+    ensemble = bart.Ensemble(model, sampler, np.random.default_rng(seed), init="prior")
+    store = ForestStore(1)
+    traces = ensemble.run(n_sweeps, store=store)
+    leaves, depth, by_dim, roots = trees_of(store, problem.n_dims)
+    np.testing.assert_array_equal(leaves, traces["n_leaves"])
+    np.testing.assert_array_equal(depth, traces["depth"])
+    root = store.nodes[roots]
+    out = {f"{k} leaves": leaves == k for k in range(1, 7)} | {f"depth {k}": depth == k for k in range(6)}
+    for d in range(problem.n_dims):
+        out[f"splits of {d}"], out[f"root dim {d}"] = by_dim[:, d], root["dim"] == d
+        code = np.searchsorted(problem.values[d], root["value"], side="right") - 1
+        for g in range(len(problem.values[d]) - 1):
+            out[f"root {(d, g)}"] = (root["dim"] == d) & (code == g)
+    return out
+
+
+def check_means(model, sampler, problem, seed, n_sweeps=20_000):
+    exact = exact_means(problem)
+    outside = set()
+
+    def run(n, repeat):
+        found = chain_means(model, sampler, problem, seed + repeat, n)
+        outside.update(name for name in found if name not in exact and np.any(found[name]))
+        return {name: found[name] for name in exact}
+
+    assert_means(run, exact, n_sweeps)
+    assert not outside, "roots outside the support of the prior"
+
+
+@pytest.mark.parametrize("cuts", CUTS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_six_rows(sampler, cuts, seed):
+    check_means(make_model(X6, Y6, **CUTS[cuts]), SAMPLERS[sampler], problem_of(cuts), seed)
+
+
+@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg"])
+def test_six_rows_with_weights(sampler, seed):
+    model = make_model(X6, Y6, dim_weights=(1, 0, 3))
+    check_means(model, SAMPLERS[sampler], problem_of("width", (1, 0, 3)), seed)
+
+
+@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-systematic"])
+def test_a_temperature_near_zero(sampler, seed):
+    """The trees keep their prior, and so does sigma2: the gamma law of its inverse, draw by draw."""
+    model = bart.Model(X6, Y6, n_trees=1, alpha=0.9, beta=0.5)
+    problem, noise = problem_of("width"), model.noise_prior
+    exact = exact_means(problem)
+
+    def run(n, repeat):
+        ensemble = bart.Ensemble(model, SAMPLERS[sampler], np.random.default_rng(seed + repeat))
+        ensemble.temperature = 1e-12
+        store = ForestStore(1)
+        sigma = ensemble.run(n, store=store)["sigma"] / model.dataset.y_range
+        precision = stats.gamma(noise.shape, scale=1 / noise.rate)
+        assert stats.kstest(1 / sigma**2, precision.cdf).pvalue > LEVEL
+        leaves, depth, by_dim, _ = trees_of(store, 3)
+        found = {f"{k} leaves": leaves == k for k in range(1, 7)} | {f"depth {k}": depth == k for k in range(6)}
+        return found | {f"splits of {d}": by_dim[:, d] for d in range(3)}
+
+    assert_means(run, {name: p for name, p in exact.items() if "root" not in name}, 20_000)
+
+
+@pytest.mark.parametrize("weights", [None, (1, 0, 3)])
+@pytest.mark.parametrize("cuts", CUTS)
+def test_draws_of_starts_follow_the_whole_law(cuts, weights, rng):
+    """`draw_from_prior` over every enumerated tree."""
+    problem = problem_of(cuts, weights)
+    law = problem.posterior()
+    model = make_model(X6, Y6, dim_weights=weights, **CUTS[cuts])
+    state, counts = TreeState(model.codes, model.tree_prior), {}
+    for _ in range(50_000):
+        state.draw_from_prior(rng)
+        counts[state.key()] = counts.get(state.key(), 0) + 1
+    keys = [TreeState(model.codes, model.tree_prior, structure=tree).key() for tree in law.trees]
+    assert sum(counts.get(key, 0) for key in keys) == 50_000, "a tree outside the support"
+    assert g_test([counts.get(key, 0) for key in keys], law.p) > LEVEL
+
+
+def test_overgrown_starts_have_the_leaves_asked_for(rng):
+    """Or as many as the data allow, and stay in the support."""
+    for cuts, weights in (("width", None), ("grid", None), ("width", (1, 0, 3))):
+        problem = problem_of(cuts, weights)
+        model = make_model(X6, Y6, dim_weights=weights, **CUTS[cuts])
+        state = TreeState(model.codes, model.tree_prior)
+        most = max(n_leaves_of(tree) for tree, _ in problem.enumerate())
+        for wanted in (1, 2, 3, 4, 100):
+            state.overgrow(wanted, rng)
+            assert state.n_leaves == min(wanted, most) and np.isfinite(problem.log_joint(state.structure))
+
+
+# ------------------------------------------------------------------------------------ leaf values and thresholds
+
+
+@pytest.mark.parametrize("rule", ["uniform", "midpoint", "grid"])
+@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg"])
+def test_leaf_values_and_thresholds(sampler, rule, rng):
+    """Both are drawn anew in each sweep, so independent ones: Kolmogorov-Smirnov, and a G-test on the grid."""
+    options = CUTS["grid"] if rule == "grid" else {"threshold": rule}
+    model = make_model(X6, Y6, n_trees=3, **options)
+    store = ForestStore(3)
+    bart.Ensemble(model, SAMPLERS[sampler], rng).run(3_000, store=store)
+    nodes = store.nodes
+    values = nodes["value"][nodes["dim"] < 0]
+    assert stats.kstest((values - 0.3) / np.sqrt(2.0), "norm").pvalue > LEVEL
+    for d in range(3):
+        tau, distinct = nodes["value"][nodes["dim"] == d], model.codes.values[d]
+        code = np.searchsorted(distinct, tau, side="right") - 1
+        low, high = distinct[code], distinct[code + 1]
+        assert ((low <= tau) & (tau < high)).all()
+        if rule == "uniform":
+            assert stats.kstest((tau - low) / (high - low), "uniform").pvalue > LEVEL
+        elif rule == "midpoint":
+            np.testing.assert_allclose(tau, (low + high) / 2, rtol=1e-15)
+        else:
+            grid = model.tree_prior.grid(distinct)
+            assert np.isin(tau, grid).all()
+            for g in np.unique(code):
+                inside = grid[(distinct[g] <= grid) & (grid < distinct[g + 1])]
+                counts = [(tau[code == g] == c).sum() for c in inside]
+                assert g_test(counts, np.full(len(inside), 1 / len(inside))) > LEVEL
+
+
+# --------------------------------------------------------------------------------------------------- 200 rows
+
+
+def slow_prior_tree(X, model, rng):
+    """(leaves, depth, splits by dimension) of one tree of the prior, by recursion over its rows."""
+    prior, weights = model.tree_prior, model.tree_prior.dim_weights
+    grids = [prior.grid(v) if prior.cuts == "grid" else None for v in model.codes.values]
+    splits = np.zeros(X.shape[1], dtype=int)
+
+    def grow(rows, depth):
+        cuts = {}
+        for d in range(X.shape[1]):
+            low, high = X[rows, d].min(), X[rows, d].max()
+            inside = None if grids[d] is None else grids[d][(low <= grids[d]) & (grids[d] < high)]
+            possible = high > low if inside is None else inside.size > 0
+            if possible and (weights is None or weights[d] > 0):
+                cuts[d] = (low, high, inside)
+        if not cuts or rng.random() >= prior.alpha * (1 + depth) ** -prior.beta:
+            return 1, depth
+        p = np.array([1.0 if weights is None else weights[d] for d in cuts])
+        dim = rng.choice(list(cuts), p=p / p.sum())
+        low, high, inside = cuts[dim]
+        tau = rng.uniform(low, high) if inside is None else rng.choice(inside)
+        splits[dim] += 1
+        left = grow(rows[X[rows, dim] <= tau], depth + 1)
+        right = grow(rows[X[rows, dim] > tau], depth + 1)
+        return left[0] + right[0], max(left[1], right[1])
+
+    return *grow(np.arange(len(X)), 0), splits
+
+
+def columns(kind, rng):
+    if kind == "levels":
+        return np.column_stack([rng.integers(0, k, 200) for k in (2, 3, 7, 40)]).astype(float)
+    return rng.random((200, 4)) ** 2
+
+
+@pytest.mark.parametrize("cuts, kind", [("width", "noise"), ("width", "levels"), ("grid", "levels")])
+@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg", "pg-systematic"])
+def test_200_rows_against_independent_draws(sampler, cuts, kind, seed):
+    """Means of leaves, depth and splits: |z| < 4.5 (7e-6) or, once repeated with more of both, again."""
+    X = columns(kind, np.random.default_rng(seed))
+    options = {"cuts": "grid", "n_cuts": 10} if cuts == "grid" else {}
+    model = make_model(X, X[:, 0], n_trees=10, **options)
+    for repeat in (1, 6):
+        rng = np.random.default_rng([seed, repeat])
+        leaves, depth, splits = map(np.array, zip(*(slow_prior_tree(X, model, rng) for _ in range(300 * repeat)),
+                                                  strict=True))
+        slow = np.column_stack([leaves, depth, splits, leaves <= 2, leaves <= 4, depth <= 3])
+        store = ForestStore(10)
+        bart.Ensemble(model, SAMPLERS[sampler], rng, init="prior").run(3_000 * repeat, store=store, store_every=3)
+        leaves, depth, splits, _ = trees_of(store, 4)
+        fast = np.column_stack([leaves, depth, splits, leaves <= 2, leaves <= 4, depth <= 3])
+        batches = fast.reshape(50, -1, fast.shape[1]).mean(axis=1)
+        error = np.sqrt(slow.var(axis=0) / len(slow) + batches.var(axis=0, ddof=1) / 50)
+        z = (fast.mean(axis=0) - slow.mean(axis=0)) / error
+        if abs(z).max() < 4.5:
+            return
+    pytest.fail(f"z = {z}")
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_exchangeable_columns_are_used_alike(sampler, rng):
+    """Hotelling's T^2 on the differences of the counts, by 60 batch means, at level 1e-5."""
+    X = rng.random((200, 4))
+    model = make_model(X, rng.standard_normal(200), n_trees=10)
+    store = ForestStore(10)
+    bart.Ensemble(model, SAMPLERS[sampler], rng, init="prior").run(3_000, store=store)
+    counts = trees_of(store, 4)[2].reshape(60, -1, 4).mean(axis=1)
+    d = counts[:, :3] - counts[:, 3:]
+    t2 = 60 * d.mean(axis=0) @ np.linalg.solve(np.cov(d.T), d.mean(axis=0))
+    assert stats.f.sf(t2 * (60 - 3) / (3 * (60 - 1)), 3, 60 - 3) > LEVEL
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_columns_of_weight_zero_are_never_split(sampler, rng):
+    X = rng.random((60, 4))
+    weights = (1, 0, 1, 1)
+    for start in ("empty", "prior", "overgrown", "smc"):
+        store = ForestStore(5)
+        model = bart.Model(X, X[:, 1] + 0.1 * rng.random(60), n_trees=5, dim_weights=weights)
+        bart.Ensemble(model, SAMPLERS[sampler], rng, init=start).run(200, store=store)
+        used = np.bincount(store.nodes["dim"][store.nodes["dim"] >= 0], minlength=4)
+        assert used[1] == 0 and (used[[0, 2, 3]] > 0).all()
