@@ -163,7 +163,7 @@ class Ensemble:
         """One sweep of algorithm 1; returns its traces as a dict of numbers, see `run`."""
         return {name: values[0] for name, values in self.run(1).items()}
 
-    def run(self, n_sweeps, store=None, store_every=1):
+    def run(self, n_sweeps, store=None, store_every=1, stop=None):
         """Run sweeps.
 
         Parameters
@@ -172,6 +172,8 @@ class Ensemble:
         store : bart.kernels.forest.ForestStore, optional
             Receives the forest after every `store_every`-th sweep of this call.
         store_every : int
+        stop : callable, optional
+            Asked every 50 ms or so, within sweeps too; KeyboardInterrupt once it says True.
 
         Returns
         -------
@@ -192,6 +194,8 @@ class Ensemble:
         done, spent = 0, 0.0
         try:
             while done < n_sweeps:
+                if stop is not None and stop():
+                    raise KeyboardInterrupt
                 began = time.thread_time()
                 reached = advance(traces, done, store, store_every)
                 spent += time.thread_time() - began
