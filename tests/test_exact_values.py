@@ -15,6 +15,7 @@ pytestmark = pytest.mark.kernel
 
 # The build with all checks on is some ten times slower.
 N_STEPS = 10_000 if os.environ.get("BART_TEST_LIB") else 100_000
+N_SWEEPS = N_STEPS // 4
 N_LONG = 1_000_000
 
 
@@ -43,4 +44,4 @@ def test_whole_chains(sampler, case, seed):
     """One tree with fixed noise through Model and Ensemble: the law of the number of leaves."""
     case, sampler = CASES[case], SAMPLERS[sampler]
     assert_means(lambda n, repeat: sweep_traces(case, sampler, n, np.random.default_rng([seed, repeat])),
-                 exact_means(case), N_STEPS)
+                 exact_means(case), N_SWEEPS)

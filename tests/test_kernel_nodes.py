@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from bart.kernels.columns import Domain
+from bart.kernels.testing import ancestors, final_index, node_questions, tabulated_log_L
 from scipy import stats
 
 import bart
-from bart.kernels.columns import Domain
-from bart.kernels.testing import ancestors, final_index, node_questions, tabulated_log_L
 
 WEIGHTS = {
     "one dominates": np.array([0.999] + [0.001 / 9] * 9),

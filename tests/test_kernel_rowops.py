@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from bart.kernels.rowops import TARGETS
 from bart.kernels.testing import RowLoops
 
@@ -60,7 +59,7 @@ def test_masked_loops(loops, rng, code_type, label_type):
 
 @pytest.mark.parametrize("label_type", CODES)
 def test_leaf_loops(loops, rng, label_type):
-    for n, columns, labels, r, where in cases(rng, np.uint16, label_type):
+    for n, _, labels, r, where in cases(rng, np.uint16, label_type):
         for n_leaves in (1, 5):
             current = labels if n_leaves == 5 else np.zeros_like(labels)
             expected = np.bincount(current, weights=r, minlength=n_leaves)
@@ -103,7 +102,7 @@ def test_list_loops(loops, rng, code_type):
 def test_same_bits_from_every_width(rng):
     wide, narrow = RowLoops("avx2"), RowLoops("baseline")
     for code_type in CODES:
-        for _, columns, labels, r, where in cases(rng, code_type, np.uint8):
+        for _, _, labels, r, where in cases(rng, code_type, np.uint8):
             r = r * 10.0 ** rng.integers(-8, 8, size=len(r))
             assert wide.masked_sum(where, r) == narrow.masked_sum(where, r)
             a, b = wide.leaf_sums(labels, 5, r, where), narrow.leaf_sums(labels, 5, r, where)

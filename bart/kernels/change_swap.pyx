@@ -156,13 +156,25 @@ cdef inline bint same_rule(const Node* a, const Node* b) noexcept nogil:
     return a.dim == b.dim and a.code == b.code
 
 
-cdef double subtree_sum(const Work* work, const Tree* tree, int32_t top, int32_t* order) noexcept nogil:
-    cdef int32_t n = breadth_first(tree, top, order), i
-    cdef double s = 0.0
+cdef int decide_subtree(Tree* tree, Work* work, StepInfo* info, const Target* target, int32_t top, int32_t in_pool,
+                        double before, bint with_top_rule, bitgen_t* rng) noexcept nogil:
+    """Evaluate the rules now written in the tree against `before`, accept or not, and commit; info says which."""
+    cdef int32_t n = breadth_first(tree, top, work.order), i
+    cdef Stat* stat = &work.pool.nodes[in_pool].stat
+    cdef double after
+    cdef int status
+    stat.w = stat.n
+    stat.s = 0.0
     for i in range(n):
-        if is_leaf(tree, order[i]):
-            s += work.leaf_sum[tree.nodes[order[i]].leaf]
-    return s
+        if is_leaf(tree, work.order[i]):
+            stat.s += work.leaf_sum[tree.nodes[work.order[i]].leaf]
+    status = new_log_posterior(&after, work, tree, top, in_pool, make_target(work, tree, target), with_top_rule)
+    info.log_ratio = after - before
+    if status == OK and after > -INFINITY and accept(info.log_ratio, rng):
+        status = commit_subtree(tree, work, top)
+        info.changed = status == OK
+        info.root_changed = info.changed and top == ROOT
+    return status
 
 
 cdef int step_change(Tree* tree, Work* work, StepInfo* info, const Target* target, bitgen_t* rng) noexcept nogil:
@@ -173,7 +185,7 @@ cdef int step_change(Tree* tree, Work* work, StepInfo* info, const Target* targe
     cdef int32_t n = breadth_first(tree, ROOT, work.order), i, found = 0, top, in_pool
     cdef NodeSet rows
     cdef Decision rule, old
-    cdef double before, after
+    cdef double before
     cdef int status
     begin_info(info, MOVE_CHANGE)
     sum_leaves(work, tree, target)
@@ -194,15 +206,8 @@ cdef int step_change(Tree* tree, Work* work, StepInfo* info, const Target* targe
     if fill_log_rules(work, tree, top) != OK:
         return NO_MEMORY
     before = old_log_posterior(work, tree, top, MUTANT(13))
-    work.pool.nodes[in_pool].stat.w = work.pool.nodes[in_pool].stat.n
-    work.pool.nodes[in_pool].stat.s = subtree_sum(work, tree, top, work.order)
     set_rule(&tree.nodes[top], rule)
-    status = new_log_posterior(&after, work, tree, top, in_pool, make_target(work, tree, target), MUTANT(13))
-    info.log_ratio = after - before
-    if status == OK and after > -INFINITY and accept(info.log_ratio, rng):
-        status = commit_subtree(tree, work, top)
-        info.changed = status == OK
-        info.root_changed = info.changed and top == ROOT
+    status = decide_subtree(tree, work, info, target, top, in_pool, before, MUTANT(13), rng)
     if not info.changed:
         set_rule(&tree.nodes[top], old)
     return status
@@ -226,7 +231,7 @@ cdef int step_swap(Tree* tree, Work* work, StepInfo* info, const Target* target,
     cdef int32_t found = list_pairs(work.listed, tree, work.order), child, sibling, top, in_pool
     cdef Decision of_parent, of_child
     cdef bint both
-    cdef double before, after
+    cdef double before
     cdef int status
     begin_info(info, MOVE_SWAP)
     sum_leaves(work, tree, target)
@@ -239,16 +244,9 @@ cdef int step_swap(Tree* tree, Work* work, StepInfo* info, const Target* target,
     if (reserve_target(work) or load_path(&in_pool, work, tree, top) or fill_log_rules(work, tree, top)):
         return NO_MEMORY
     before = old_log_posterior(work, tree, top, True)
-    work.pool.nodes[in_pool].stat.w = work.pool.nodes[in_pool].stat.n
-    work.pool.nodes[in_pool].stat.s = subtree_sum(work, tree, top, work.order)
     of_parent, of_child = rule_of(&tree.nodes[top]), rule_of(&tree.nodes[child])
     exchange(tree, top, child, sibling, both, of_child, of_parent)
-    status = new_log_posterior(&after, work, tree, top, in_pool, make_target(work, tree, target), True)
-    info.log_ratio = after - before
-    if status == OK and after > -INFINITY and accept(info.log_ratio, rng):
-        status = commit_subtree(tree, work, top)
-        info.changed = status == OK
-        info.root_changed = info.changed and top == ROOT
+    status = decide_subtree(tree, work, info, target, top, in_pool, before, True, rng)
     if not info.changed:
         exchange(tree, top, child, sibling, both, of_parent, of_child)
     return status

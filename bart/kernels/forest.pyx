@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from libc.math cimport floor
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy.random cimport bitgen_t
+from bart.kernels.memory cimport grow
 from bart.kernels.rng cimport below, uniform
 from bart.kernels.tree cimport NONE, Node, Tree
 from bart.kernels.types cimport NO_MEMORY, OK
@@ -15,22 +15,15 @@ NODE_DTYPE = np.dtype([("dim", "<i4"), ("left", "<i4"), ("value", "<f8")])
 
 
 cdef int reserve_store(Store* store, int64_t n_nodes) noexcept nogil:
-    cdef void* grown
-    cdef int64_t capacity
+    cdef int64_t nodes = 3 * (store.n_nodes + n_nodes) // 2 + 1024, starts = 3 * store.n_stored // 2 + 1024
     if store.n_nodes + n_nodes > store.node_capacity:
-        capacity = 3 * (store.n_nodes + n_nodes) // 2 + 1024
-        grown = realloc(store.nodes, capacity * sizeof(StoredNode))
-        if grown == NULL:
+        if grow(<void**>&store.nodes, nodes, sizeof(StoredNode)) != OK:
             return NO_MEMORY
-        store.nodes = <StoredNode*>grown
-        store.node_capacity = capacity
+        store.node_capacity = nodes
     if store.n_stored + 2 > store.start_capacity:
-        capacity = 3 * store.n_stored // 2 + 1024
-        grown = realloc(store.starts, capacity * sizeof(int64_t))
-        if grown == NULL:
+        if grow(<void**>&store.starts, starts, sizeof(int64_t)) != OK:
             return NO_MEMORY
-        store.starts = <int64_t*>grown
-        store.start_capacity = capacity
+        store.start_capacity = starts
     return OK
 
 

@@ -11,6 +11,7 @@ cdef struct LocalMoves:
     bint authors                # bookkeeping "authors": growing the root is always accepted (inexact)
 
 cdef bint leaf_can_split(Tree* tree, int32_t node, Work* work) noexcept nogil
+cdef int32_t list_growable(int32_t* listed, Tree* tree, Work* work) noexcept nogil
 cdef bint accept(double log_ratio, bitgen_t* rng) noexcept nogil
 cdef void begin_info(StepInfo* info, int32_t move) noexcept nogil
 cdef int step_grow(Tree* tree, Work* work, StepInfo* info, const Target* target, const LocalMoves* moves,

@@ -1,9 +1,10 @@
 """Node data shared by all particles of one step, and arenas that grow geometrically."""
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 from libc.string cimport memset
 from bart.kernels.columns cimport Columns, predicate_of
+from bart.kernels.memory cimport grow
 from bart.kernels.nodeset cimport NodeSet, prefer_rows
 from bart.kernels.rowops cimport RowOps
 from bart.kernels.suffstat cimport LeafParams, log_L
@@ -20,35 +21,25 @@ cdef void pool_free(Pool* pool) noexcept nogil:
 
 cdef int pool_reserve(Pool* pool, int32_t n_nodes, int32_t n_splits) noexcept nogil:
     """Room for n_nodes and n_splits more."""
-    cdef void* grown
-    cdef int32_t capacity
-    if pool.n_nodes + n_nodes > pool.node_capacity:
-        capacity = 2 * (pool.n_nodes + n_nodes)
-        grown = realloc(pool.nodes, capacity * sizeof(PoolNode))
-        if grown == NULL:
+    n_nodes += pool.n_nodes
+    n_splits += pool.n_splits
+    if n_nodes > pool.node_capacity:
+        if grow(<void**>&pool.nodes, 2 * n_nodes, sizeof(PoolNode)) != OK:
             return NO_MEMORY
-        pool.nodes = <PoolNode*>grown
-        pool.node_capacity = capacity
-    if pool.n_splits + n_splits > pool.split_capacity:
-        capacity = 2 * (pool.n_splits + n_splits)
-        grown = realloc(pool.splits, capacity * sizeof(Split))
-        if grown == NULL:
+        pool.node_capacity = 2 * n_nodes
+    if n_splits > pool.split_capacity:
+        if grow(<void**>&pool.splits, 2 * n_splits, sizeof(Split)) != OK:
             return NO_MEMORY
-        pool.splits = <Split*>grown
-        pool.split_capacity = capacity
+        pool.split_capacity = 2 * n_splits
     return OK
 
 
 cdef int reserve_rows(Pool* pool, int64_t n) noexcept nogil:
-    cdef void* grown
-    cdef int64_t capacity
-    if pool.n_rows_used + n > pool.row_capacity:
-        capacity = 2 * (pool.n_rows_used + n)
-        grown = realloc(pool.rows, capacity * sizeof(uint32_t))
-        if grown == NULL:
+    n += pool.n_rows_used
+    if n > pool.row_capacity:
+        if grow(<void**>&pool.rows, 2 * n, sizeof(uint32_t)) != OK:
             return NO_MEMORY
-        pool.rows = <uint32_t*>grown
-        pool.row_capacity = capacity
+        pool.row_capacity = 2 * n
     return OK
 
 

@@ -23,7 +23,6 @@ cdef int run_kernel(Tree* tree, Work* work, StepInfo* info, const Target* target
                     bitgen_t* rng) noexcept nogil
 cdef void settle_labels(Tree* tree, Work* work) noexcept nogil
 cdef void draw_values(Tree* tree, Work* work, bitgen_t* rng) noexcept nogil
-cdef int grow_leaf(Tree* tree, Work* work, int32_t node, int32_t dim, uint32_t code) noexcept nogil
 cdef int check_status(int status) except -1
 
 cdef class KernelPlan:

@@ -6,16 +6,14 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy
 from numpy.random cimport bitgen_t
 from bart.kernels.change_swap cimport step_local
-from bart.kernels.columns cimport Domain, code_at, p_split_at, predicate_of
-from bart.kernels.moves cimport leaf_can_split
-from bart.kernels.nodeset cimport NodeSet, leaf_set
-from bart.kernels.particles cimport ParticleParams, step_particles
-from bart.kernels.rng cimport below, bernoulli, bitgen_of, normal
-from bart.kernels.splits cimport draw_rule
+from bart.kernels.columns cimport Domain, code_at
+from bart.kernels.particles cimport step_particles
+from bart.kernels.rng cimport bitgen_of, normal
+from bart.kernels.starts cimport EMPTY_SIDE, draw_from_prior, grow_leaf, overgrow
 from bart.kernels.suffstat cimport leaf_posterior_mean, leaf_posterior_sd
-from bart.kernels.tree cimport (NONE, ROOT, UNKNOWN, Node, Tree, add_children, breadth_first, is_leaf, labels_reserve,
-                                make_stump, tree_copy, tree_depth, tree_free, tree_init, tree_reserve)
-from bart.kernels.types cimport (ABOVE, AT_MOST, CANCELLED, NO_MEMORY, OK, TOO_MANY_STAGES, Decision, Stat, StepInfo)
+from bart.kernels.tree cimport (NONE, ROOT, Node, Tree, breadth_first, labels_reserve, make_stump, tree_copy,
+                                tree_depth, tree_free, tree_init, tree_reserve)
+from bart.kernels.types cimport CANCELLED, NO_MEMORY, OK, TOO_MANY_STAGES, Stat, StepInfo
 from bart.kernels.workspace cimport (Target, Work, Workspace, begin_step, reserve_leaves, reserve_target,
                                      set_leaf_params, sum_leaves)
 
@@ -23,10 +21,6 @@ MOVES = ("none", "grow", "prune", "change", "swap", "pg")
 DUMP_DTYPE = np.dtype([("parent", "i4"), ("left", "i4"), ("depth", "i4"), ("dim", "i4"), ("code", "u4"), ("leaf", "i4"),
                        ("n", "i8"), ("can_split", "i1"), ("staged", "i1"), ("log_rule", "f8"), ("value", "f8")])
 RESAMPLING = ("multinomial", "systematic", "killing")
-
-cdef enum:
-    EMPTY_SIDE = 100        # grow_leaf: a rule that leaves one side without rows
-
 
 cdef int run_kernel(Tree* tree, Work* work, StepInfo* info, const Target* target, const Plan* plan,
                     bitgen_t* rng) noexcept nogil:
@@ -55,70 +49,6 @@ cdef void draw_values(Tree* tree, Work* work, bitgen_t* rng) noexcept nogil:
         p = &tree.nodes[tree.leaf_node[l]]
         stat.n, stat.w, stat.s = p.n, p.n, work.leaf_sum[l]
         p.value = leaf_posterior_mean(&stat, &work.leaf) + leaf_posterior_sd(&stat, &work.leaf) * normal(rng)
-
-
-cdef int grow_leaf(Tree* tree, Work* work, int32_t node, int32_t dim, uint32_t code) noexcept nogil:
-    """Split a leaf by a given rule, labels included; EMPTY_SIDE, and nothing done, where a side has no rows."""
-    cdef NodeSet rows
-    cdef int64_t n_left
-    cdef double unused
-    if (reserve_leaves(work, tree.n_leaves + 1) or tree_reserve(tree, tree.n_nodes + 2)
-            or labels_reserve(tree, tree.n_leaves + 1)):
-        return NO_MEMORY
-    rows = leaf_set(tree.labels, tree.itemsize, tree.nodes[node].leaf, tree.nodes[node].n)
-    rows.where[1] = predicate_of(work.columns, dim, code, AT_MOST)
-    work.ops.masked_sum(&n_left, &unused, rows.where, 2, NULL, tree.n_rows)
-    if n_left == 0 or n_left == tree.nodes[node].n:
-        return EMPTY_SIDE
-    rows.where[1].relation = ABOVE
-    work.ops.relabel(tree.labels, tree.itemsize, tree.n_leaves, rows.where, 2, tree.n_rows)
-    add_children(tree, node, dim, code, n_left)
-    return OK
-
-
-cdef int draw_from_prior(Tree* tree, Work* work, bitgen_t* rng) noexcept nogil:
-    """A tree from its prior, eq. (treeprior), breadth first; nodes are visited in the order of their number."""
-    cdef int32_t node = 0
-    cdef int status
-    cdef NodeSet rows
-    cdef Decision rule
-    make_stump(tree)
-    while node < tree.n_nodes:
-        if bernoulli(p_split_at(work.columns, tree.nodes[node].depth), rng):
-            rows = leaf_set(tree.labels, tree.itemsize, tree.nodes[node].leaf, tree.nodes[node].n)
-            if draw_rule(&rule, &rows, work, rng):
-                status = grow_leaf(tree, work, node, rule.dim, rule.code)
-                if status != OK:
-                    return status
-        node += 1
-    return OK
-
-
-cdef int overgrow(Tree* tree, Work* work, int32_t n_leaves, bitgen_t* rng) noexcept nogil:
-    """Split uniformly drawn leaves by rules from the prior until there are n_leaves, or none can be split."""
-    cdef int32_t n, i, found
-    cdef int status
-    cdef NodeSet rows
-    cdef Decision rule
-    make_stump(tree)
-    while tree.n_leaves < n_leaves:
-        if reserve_leaves(work, tree.n_leaves + 1) != OK:
-            return NO_MEMORY
-        n = breadth_first(tree, ROOT, work.order)
-        found = 0
-        for i in range(n):
-            if is_leaf(tree, work.order[i]) and leaf_can_split(tree, work.order[i], work):
-                work.listed[found] = work.order[i]
-                found += 1
-        if found == 0:
-            return OK
-        i = work.listed[below(found, rng)]
-        rows = leaf_set(tree.labels, tree.itemsize, tree.nodes[i].leaf, tree.nodes[i].n)
-        draw_rule(&rule, &rows, work, rng)
-        status = grow_leaf(tree, work, i, rule.dim, rule.code)
-        if status != OK:
-            return status
-    return OK
 
 
 cdef int check_status(int status) except -1:

@@ -2,8 +2,9 @@
 
 from libc.math cimport NAN
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
+from bart.kernels.memory cimport grow
 from bart.kernels.types cimport NO_MEMORY, OK
 
 
@@ -28,20 +29,12 @@ cdef void tree_free(Tree* tree) noexcept nogil:
 
 cdef int tree_reserve(Tree* tree, int32_t n_nodes) noexcept nogil:
     """Room for n_nodes nodes."""
-    cdef int32_t capacity = tree.capacity * 2
-    cdef void* grown
+    cdef int32_t capacity = max(2 * tree.capacity, n_nodes)
     if n_nodes <= tree.capacity:
         return OK
-    if capacity < n_nodes:
-        capacity = n_nodes
-    grown = realloc(tree.nodes, capacity * sizeof(Node))
-    if grown == NULL:
+    if (grow(<void**>&tree.nodes, capacity, sizeof(Node)) != OK
+            or grow(<void**>&tree.leaf_node, capacity, sizeof(int32_t)) != OK):
         return NO_MEMORY
-    tree.nodes = <Node*>grown
-    grown = realloc(tree.leaf_node, capacity * sizeof(int32_t))
-    if grown == NULL:
-        return NO_MEMORY
-    tree.leaf_node = <int32_t*>grown
     tree.capacity = capacity
     return OK
 

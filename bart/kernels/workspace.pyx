@@ -1,9 +1,10 @@
 """Scratch of one chain: allocated once, grown geometrically, reused by every step."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from bart.kernels.columns cimport Columns, Domain
+from bart.kernels.memory cimport grow
 from bart.kernels.pool cimport pool_free
 from bart.kernels.rowops cimport LANES, rowops
 from bart.kernels.suffstat cimport tabulate
@@ -21,14 +22,6 @@ cdef void set_leaf_params(Work* work, double sigma2, double leaf_mean, double le
     leaf.leaf_var = leaf_var
     leaf.log_term = work.log_term
     leaf.quad_term = work.quad_term
-
-
-cdef int grow(void** array, int64_t n, size_t itemsize) noexcept nogil:
-    cdef void* grown = realloc(array[0], n * itemsize)
-    if grown == NULL:
-        return NO_MEMORY
-    array[0] = grown
-    return OK
 
 
 cdef int reserve_leaves(Work* work, int32_t n_leaves) noexcept nogil:

@@ -30,7 +30,7 @@ class CGM(TreeSampler):
         if not (probs >= 0).all() or abs(probs.sum() - 1.0) > 1e-9:
             raise ValueError(f"move_probs must be non-negative and sum to 1, got {move_probs!r}")
         if (probs[0] > 0) != (probs[1] > 0):
-            raise ValueError(f"move_probs: grow and prune are each other's inverse, both or neither, got {move_probs!r}")
+            raise ValueError(f"move_probs: grow and prune undo each other, both or neither, got {move_probs!r}")
         self.move_probs = tuple(float(p) for p in probs)
         self.bookkeeping = check_choice(bookkeeping, "bookkeeping", BOOKKEEPING)
 
