@@ -14,7 +14,7 @@ from bart.kernels.state cimport KernelPlan, Plan, TreeState, check_status, draw_
 from bart.kernels.state import RESAMPLING
 from bart.kernels.rowops cimport LANES, RowOps, rowops
 from bart.kernels.rowops import TARGETS
-from bart.kernels.suffstat cimport LeafParams, log_L, tabulate
+from bart.kernels.suffstat cimport LeafParams, forget_log_terms, log_L
 from bart.kernels.tree cimport ROOT, Tree
 from bart.kernels.types cimport ABOVE, AT_MOST, EQUAL, OK, Predicate, Stat, StepInfo
 from bart.kernels.workspace cimport Target, Work, set_leaf_params
@@ -209,15 +209,14 @@ def final_index(weights, bint forced, rng, int64_t repeats=1):
 
 
 def tabulated_log_L(double sigma2, double leaf_mean, double leaf_var, const int64_t[::1] n, const double[::1] s):
-    """log L of nodes with counts n and target sums s, through the tables."""
+    """log L of nodes with counts n and target sums s, through the table."""
     from_counts = np.empty(n.shape[0])
-    log_term, quad_term = np.empty(max(n) + 1), np.empty(max(n) + 1)
-    cdef double[::1] a = log_term, b = quad_term, out = from_counts
+    cdef double[::1] table = np.empty(max(n) + 1), out = from_counts
     cdef LeafParams leaf
     cdef Stat stat
     cdef int64_t i
-    tabulate(&a[0], &b[0], sigma2, leaf_var, a.shape[0] - 1)
-    leaf.sigma2, leaf.leaf_mean, leaf.leaf_var, leaf.log_term, leaf.quad_term = sigma2, leaf_mean, leaf_var, &a[0], &b[0]
+    forget_log_terms(&table[0], table.shape[0] - 1)
+    leaf.sigma2, leaf.leaf_mean, leaf.leaf_var, leaf.log_term = sigma2, leaf_mean, leaf_var, &table[0]
     for i in range(n.shape[0]):
         stat.n, stat.w, stat.s = n[i], n[i], s[i]
         out[i] = log_L(&stat, &leaf)
@@ -247,10 +246,11 @@ def node_questions(Domain domain, path, int dim, uint32_t code, const double[::1
     cdef uint32_t low, high
     cdef int64_t n_left
     cdef double s_left
-    cdef double[::1] tables = np.zeros(domain.c.n_rows + 1)
+    cdef double[::1] table = np.zeros(domain.c.n_rows + 1)
     memset(&pool, 0, sizeof(Pool))
     memset(&leaf, 0, sizeof(LeafParams))
-    leaf.log_term = leaf.quad_term = &tables[0]
+    leaf.log_term = &table[0]
+    leaf.sigma2 = 1.0
     stat.n = stat.w = domain.c.n_rows
     stat.s = 0.0
     check_status(pool_root(&pool, stat, &leaf, 2 * len(path), 0))

@@ -26,9 +26,8 @@ cdef struct Particle:
 cdef struct Work:
     const RowOps* ops
     const Columns* columns
-    LeafParams leaf         # with its tables over 0..n_rows
-    double* log_term
-    double* quad_term
+    LeafParams leaf
+    double* log_term        # (n_rows + 1,): the table of `leaf`
     double* target          # (n_rows,), made on first use
     Pool pool
     int32_t leaf_capacity   # of the arrays by leaf number and by node

@@ -7,21 +7,20 @@ from bart.kernels.columns cimport Columns, Domain
 from bart.kernels.memory cimport grow
 from bart.kernels.pool cimport pool_free
 from bart.kernels.rowops cimport LANES, rowops
-from bart.kernels.suffstat cimport tabulate
+from bart.kernels.suffstat cimport forget_log_terms
 from bart.kernels.tree cimport Tree
 from bart.kernels.types cimport NO_MEMORY, OK
 
 
 cdef void set_leaf_params(Work* work, double sigma2, double leaf_mean, double leaf_var) noexcept nogil:
-    """Tabulate log L for these parameters, unless the tables already hold them."""
+    """The parameters of log L from now on; its table is kept where they are the same."""
     cdef LeafParams* leaf = &work.leaf
     if sigma2 != leaf.sigma2 or leaf_var != leaf.leaf_var:
-        tabulate(work.log_term, work.quad_term, sigma2, leaf_var, work.columns.n_rows)
+        forget_log_terms(work.log_term, work.columns.n_rows)
     leaf.sigma2 = sigma2
     leaf.leaf_mean = leaf_mean
     leaf.leaf_var = leaf_var
     leaf.log_term = work.log_term
-    leaf.quad_term = work.quad_term
 
 
 cdef int reserve_leaves(Work* work, int32_t n_leaves) noexcept nogil:
@@ -120,9 +119,8 @@ cdef class Workspace:
         self.w.columns = &domain.c
         self.w.leaf.sigma2 = -1.0
         self.w.log_term = <double*>malloc((domain.c.n_rows + 1) * sizeof(double))
-        self.w.quad_term = <double*>malloc((domain.c.n_rows + 1) * sizeof(double))
         self.w.dims = <int32_t*>malloc(max(domain.c.n_dims, 1) * sizeof(int32_t))
-        if (self.w.log_term == NULL or self.w.quad_term == NULL or self.w.dims == NULL
+        if (self.w.log_term == NULL or self.w.dims == NULL
                 or reserve_leaves(&self.w, 16) != OK):
             raise MemoryError("no memory for the workspace of a chain")
 
@@ -131,7 +129,7 @@ cdef class Workspace:
         for k in range(self.w.n_particles):
             free(self.w.particles[k].queue)
             free(self.w.offspring[k].queue)
-        for array in (<size_t>self.w.log_term, <size_t>self.w.quad_term, <size_t>self.w.target,
+        for array in (<size_t>self.w.log_term, <size_t>self.w.target,
                       <size_t>self.w.leaf_sum, <size_t>self.w.old_value, <size_t>self.w.delta, <size_t>self.w.lanes,
                       <size_t>self.w.renumber, <size_t>self.w.order, <size_t>self.w.listed, <size_t>self.w.mapped, <size_t>self.w.dims,
                       <size_t>self.w.particles, <size_t>self.w.offspring, <size_t>self.w.log_weight,
