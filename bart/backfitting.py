@@ -163,7 +163,7 @@ class Ensemble:
         """One sweep of algorithm 1; returns its traces as a dict of numbers, see `run`."""
         return {name: values[0] for name, values in self.run(1).items()}
 
-    def run(self, n_sweeps, store=None, store_every=1, stop=None):
+    def run(self, n_sweeps, store=None, store_every=1):
         """Run sweeps.
 
         Parameters
@@ -172,8 +172,6 @@ class Ensemble:
         store : bart.kernels.forest.ForestStore, optional
             Receives the forest after every `store_every`-th sweep of this call.
         store_every : int
-        stop : callable, optional
-            Asked every 50 ms or so, within sweeps too; KeyboardInterrupt once it says True.
 
         Returns
         -------
@@ -194,8 +192,6 @@ class Ensemble:
         done, spent = 0, 0.0
         try:
             while done < n_sweeps:
-                if stop is not None and stop():
-                    raise KeyboardInterrupt
                 began = time.thread_time()
                 reached = advance(traces, done, store, store_every)
                 spent += time.thread_time() - began
@@ -230,6 +226,10 @@ class Ensemble:
         keep = store is not None and (done + 1) % store_every == 0
         kernel.end_sweep(traces[done], store if keep else None, self._threshold_rng)
         return done + 1
+
+    def interrupt(self):
+        """From another thread: end `run`, within a sweep, with KeyboardInterrupt."""
+        self._kernel.interrupt()
 
     # ---------------------------------------------------------------------------------------------------- checkpoints
 

@@ -147,7 +147,6 @@ class Chain:
         self._ensemble = None
         self._pending = None
         self._sweeps_a_second = 0.0
-        self.stop = None  # a threading.Event that ends the chain within a sweep; stays in this process
 
     @property
     def is_done(self):
@@ -195,8 +194,12 @@ class Chain:
         if self._ensemble is not None:
             record["_pending"] = self.get_state()
             record["_ensemble"] = None
-        record["stop"] = None
         return record
+
+    def interrupt(self):
+        """From another thread: end `advance`, within a sweep, with KeyboardInterrupt."""
+        if self._ensemble is not None:
+            self._ensemble.interrupt()
 
     def advance(self, seconds, max_sweeps=None):
         """Run sweeps for about `seconds`, at least one draw, within one phase.
@@ -230,8 +233,7 @@ class Chain:
         wanted = max(1, int(self._sweeps_a_second * _CHUNK_SECONDS))
         n_sweeps = min(self._round_up(wanted), end - self.n_done)
         began = time.perf_counter()
-        stop = None if self.stop is None else self.stop.is_set
-        traces = ensemble.run(n_sweeps, store=store, store_every=self.plan.thin, stop=stop)
+        traces = ensemble.run(n_sweeps, store=store, store_every=self.plan.thin)
         pace = n_sweeps / max(time.perf_counter() - began, 1e-9)
         grown = _CHUNK_GROWTH * n_sweeps / _CHUNK_SECONDS
         self._sweeps_a_second = min(pace, grown)

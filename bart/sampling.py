@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import logging
-import threading
 import time
 import warnings
 
@@ -208,14 +207,14 @@ def _run(chains, executor, record, bar):
             _run_serial(chains, record, bar)
             return
         pool = concurrent.futures.ThreadPoolExecutor(min(n_workers, len(chains)))
-        stop = threading.Event()
-        for chain in chains:
-            chain.stop = stop
         try:
             _run_pooled(chains, pool, _SEGMENT_SECONDS, record, bar)
+        except BaseException:
+            # Nothing is waited for: a thread ends with the tree that it is at.
+            for chain in chains:
+                chain.interrupt()
+            raise
         finally:
-            # After an interrupt nothing is waited for: a thread ends with the trees that it is at.
-            stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
     elif callable(getattr(executor, "submit", None)):
         threads = isinstance(executor, concurrent.futures.ThreadPoolExecutor)

@@ -59,7 +59,7 @@ cdef class EnsembleKernel:
     cdef Thresholds thresholds
     cdef object old_fit             # of the tree whose target was given out
     cdef object _keep
-    cdef int cancel
+    cdef int cancel                 # set from another thread: `advance` gives up at the next tree or stage
 
     def __cinit__(self, Domain domain, y, int n_trees, noise, double sigma2, double leaf_mean, double leaf_var,
                   bint random_order=False, double y_range=1.0):
@@ -87,6 +87,7 @@ cdef class EnsembleKernel:
         self.sigma2, self.leaf_mean, self.leaf_var = sigma2, leaf_mean, leaf_var
         self.random_order, self.y_range, self.temperature = random_order, y_range, 1.0
         check_status(reserve_target(&self.workspace.w))
+        self.workspace.w.cancel = &self.cancel
         self._bind_thresholds()
 
     def __dealloc__(self):
@@ -206,7 +207,8 @@ cdef class EnsembleKernel:
                 int64_t store_every, int64_t budget):
         """Sweeps into traces[first:], until they are full or some `budget` row visits are spent.
 
-        Returns the number of rows of `traces` that are filled. A sweep under way is taken up by the next call.
+        Returns the number of rows of `traces` that are filled. A sweep under way is taken up by the next call, after
+        `interrupt` (KeyboardInterrupt) too.
         """
         cdef bitgen_t* bits = bitgen_of(rng)
         cdef bitgen_t* store_bits = NULL if store is None else bitgen_of(store_rng)
@@ -220,7 +222,8 @@ cdef class EnsembleKernel:
                     self.begin(bits)
                 set_leaf_params(&self.workspace.w, self.sigma2 / self.temperature, self.leaf_mean, self.leaf_var)
                 while self.position < self.n_trees and budget > 0 and status == OK:
-                    status = self.update_tree(self.order[self.position], &info, &plan.p, bits)
+                    status = CANCELLED if self.cancel else self.update_tree(self.order[self.position], &info,
+                                                                            &plan.p, bits)
                     if status == OK:
                         self.n_changed = self.n_changed + info.changed
                         self.n_root_changed = self.n_root_changed + info.root_changed
@@ -234,8 +237,14 @@ cdef class EnsembleKernel:
                             status = store_tree(&store.s, self.trees[j], &self.thresholds, store_bits)
                             if status != OK:
                                 break
+        if status == CANCELLED:
+            self.cancel = 0
         check_status(status)
         return done
+
+    def interrupt(self):
+        """From another thread: end `advance`, now under way or the next one, with KeyboardInterrupt."""
+        self.cancel = 1
 
     def begin_sweep(self, rng):
         """For a sweep driven from Python: sigma2 and the order of the trees, returned as a list."""
