@@ -8,7 +8,7 @@ from threadpoolctl import ThreadpoolController
 from bart import effective_size
 
 N_BATCHES = 50
-# The threads of BLAS gain nothing on the dot products of an effective size, and wait for each other when cores are few.
+# Threads gain nothing on the dot products of an effective size, and wait for each other when cores are few.
 BLAS = ThreadpoolController()
 
 

@@ -8,6 +8,7 @@ Exits with 1 if any is 4.5 or more.
 import argparse
 import os
 import sys
+import textwrap
 import time
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
@@ -25,17 +26,18 @@ BOUND = 4.5
 SEED = 20150509
 
 DEFINITIONS = f"""\
-Each cell: the largest |z| over the probabilities of each number of leaves, the probabilities of each decision at the
-  root (leaf, or dimension and gap), and the posterior mean of f at each row; z = (chain's mean - exact) / standard error.
+Each cell: the largest |z| over the probabilities of each number of leaves, the probabilities of each decision
+  at the root (leaf, or dimension and gap), and the posterior mean of f at each row; z = (chain's mean - exact)
+  / standard error.
 Exact values: tests/golden/tiny_posteriors.json, enumerated by an independent program.
-Chain: one tree, fixed noise variance; a step is one update of the structure and a draw of the leaf values, that is, a
-  whole sweep at m = 1. It starts at the stump; {BURN_SHARE:.0%} more steps than are counted come first.
-Standard error: the larger of sd / sqrt(ESS) with coda's ESS, and that of {N_BATCHES} batch means; sd of an event is at
-  least its exact sqrt(p (1 - p)). Where few particles stay long in a rare state, the ESS alone would be too large.
+Chain: one tree, fixed noise variance; a step is one update of the structure and a draw of the leaf values, so a
+  sweep at m = 1. It starts at the stump; {BURN_SHARE:.0%} more steps than are counted come first.
+Standard error: the larger of sd / sqrt(ESS) with coda's ESS, and that of {N_BATCHES} batch means; sd of an event is
+  at least its exact sqrt(p (1 - p)). Where few particles stay long in a rare state, the ESS alone is too large.
 us/step: CPU time of a step with its leaf values, mean over the problems, on this machine.
-PG: particle Gibbs with C particles; multinomial resampling after every stage unless said otherwise; "below .5": only
-  when the ESS of the weights is below half of C; forced: the Metropolised final index. CGM with numbers: its
-  probabilities of grow, prune, change, swap."""
+PG: particle Gibbs with C particles; multinomial resampling after every stage unless said otherwise; "below .5":
+  only when the ESS of the weights is below half of C; never: no resampling; forced: the Metropolised final
+  index. CGM with numbers: its probabilities of grow, prune, change, swap."""
 
 
 def largest_z(job):
@@ -60,7 +62,8 @@ def format_table(found, n_steps, microseconds):
                                f"{microseconds[sampler]:8.2f}"]))
     worst = max(found, key=lambda key: found[key][0])
     total = sum(entry[2] for entry in found.values())
-    lines += ["", "Problems: " + ", ".join(f"{n} {name}" for n, name in zip(numbers, CASES, strict=True)),
+    problems = ", ".join(f"{n} {name}" for n, name in zip(numbers, CASES, strict=True))
+    lines += ["", textwrap.fill(f"Problems: {problems}", 110, subsequent_indent="  "),
               f"{n_steps:,} steps each; {total} values of z; largest {found[worst][0]:.2f}: "
               f"{found[worst][1]}, {worst[0]} on {worst[1]}", "", DEFINITIONS]
     return "\n".join(lines)

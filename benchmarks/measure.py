@@ -1,0 +1,108 @@
+"""What the benchmarks measure with: samplers, CPU time, peak memory, the streaming pass, provenance."""
+
+import os
+import platform
+import time
+from importlib import metadata
+
+import numpy as np
+from bart.kernels.testing import RowLoops
+
+import bart
+from bart.kernels import rowops
+from experiments.report import cpu_name
+
+SAMPLERS = {
+    "GrowPrune": bart.GrowPrune,
+    "CGM": bart.CGM,
+    "PG C=10": bart.ParticleGibbs,
+}
+
+
+def generator(*numbers):
+    """A generator that depends on the numbers alone."""
+    return np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(numbers)))
+
+
+def cpu_seconds(function):
+    """CPU seconds of the whole process in one call: other work on the machine counts little."""
+    began = time.process_time()
+    function()
+    return time.process_time() - began
+
+
+def middle(values):
+    """Median, minimum and number of repeated measurements."""
+    return {"median": float(np.median(values)), "min": float(np.min(values)), "repeats": len(values)}
+
+
+class Pass:
+    """The unit of work: one streaming masked sum of a float64 target over all rows, by the codes of one column.
+
+    Parameters
+    ----------
+    codes : bart.RankCodes
+        Its first column is read, cut in the middle, by the row loops the samplers use.
+    target : (N,) float64
+    seconds : float
+        A measurement repeats the pass for about so long.
+    """
+
+    def __init__(self, codes, target, seconds=0.02):
+        self._loops = RowLoops(rowops.TARGET)
+        self._where = [(codes.codes[0], "<=", int(codes.n_values[0]) // 2)]
+        self._target = np.array(target)
+        self._repeats = 1
+        while (spent := cpu_seconds(self._run)) < seconds:
+            self._repeats = max(2 * self._repeats, int(self._repeats * seconds / max(spent, 1e-6)))
+
+    def _run(self):
+        self._loops.masked_sum(self._where, self._target, self._repeats)
+
+    def seconds(self):
+        """CPU seconds of one pass, mean of the repeats of one measurement."""
+        return cpu_seconds(self._run) / self._repeats
+
+
+def _status_bytes(field):
+    with open("/proc/self/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith(field + ":"):
+                return 1024 * int(line.split()[1])
+    raise OSError(f"no {field} in /proc/self/status")
+
+
+class PeakMemory:
+    """Peak resident memory from here on, less what is resident here. Linux only; None elsewhere."""
+
+    def __init__(self):
+        self._start = None
+        try:
+            with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+                file.write("5")         # the peak starts again at the present size
+            self._start = _status_bytes("VmRSS")
+        except OSError:
+            pass
+
+    def bytes(self):
+        """Bytes, or None."""
+        return None if self._start is None else _status_bytes("VmHWM") - self._start
+
+
+def provenance():
+    """Machine and versions, as plain values."""
+    versions = {"python": platform.python_version(), "pgbart": bart.__version__}
+    for package in ("numpy", "scipy", "cython"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:       # Cython is not needed to run
+            continue
+    return {"cpu": cpu_name(), "n_cpus": os.cpu_count(), "load": list(os.getloadavg()), "system": platform.platform(),
+            "row_loops": rowops.TARGET, "versions": versions,
+            "date": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())}
+
+
+def provenance_line(origin):
+    versions = ", ".join(f"{name} {version}" for name, version in origin["versions"].items())
+    return (f"{origin['cpu']}, {origin['n_cpus']} CPUs, load {origin['load'][0]:.1f} at the start; row loops "
+            f"{origin['row_loops']}; {versions}; {origin['date']}.")

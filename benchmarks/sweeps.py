@@ -1,0 +1,221 @@
+"""Times of sweeps, and memory, of every sampler: one deep tree, real data, many trees.
+
+    python -m benchmarks.sweeps [--quick] [--only hypercube houses friedman] [--samplers ...] [--out FOLDER]
+
+Prints a table for each part and writes it to FOLDER/part.json (benchmarks/results by default; with --quick, nothing
+unless --out is given).
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+
+import numpy as np
+
+import bart
+from experiments.problems import friedman, hypercube, true_tree
+from experiments.report import WIDTH, Table, write_json
+from experiments.settings import PAPER
+
+from . import measure
+from .measure import SAMPLERS
+
+N_TREES = 200
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+# ------------------------------------------------------------------------------------------------ one deep tree
+def hypercube_part(quick, samplers):
+    """One tree on hypercube-D under the paper's settings, from the empty and from the true tree."""
+    n_sweeps, repeats = (200, 3) if quick else (2000, 9)
+    records = []
+    for n_dims in (2, 4) if quick else (2, 3, 4, 5, 7):
+        problem = hypercube(n_dims, seed=1)
+        model = PAPER.model(problem)
+        for name in samplers:
+            for start, init in (("empty", "empty"), ("true tree", [true_tree(problem)])):
+                runs = [one_tree_run(model, SAMPLERS[name](), init, n_sweeps, (n_dims, k)) for k in range(repeats)]
+                records.append({
+                    "n_dims": n_dims, "n_rows": len(problem.y_train), "sampler": name, "start": start,
+                    "n_sweeps": n_sweeps, "ms_per_sweep": measure.middle([ms for ms, _, _ in runs]),
+                    "mean_leaves": float(np.mean([leaves for _, leaves, _ in runs])),
+                    "log_likelihood": float(np.mean([level for _, _, level in runs]))})
+    return records
+
+
+def one_tree_run(model, sampler, init, n_sweeps, seed):
+    """(ms a sweep, mean number of leaves, mean log-likelihood), all of the second half of a run."""
+    ensemble = bart.Ensemble(model, sampler, measure.generator(*seed), init=init)
+    ensemble.run(n_sweeps // 2)
+    found = {}
+    n_sweeps -= n_sweeps // 2
+    seconds = measure.cpu_seconds(lambda: found.update(ensemble.run(n_sweeps)))
+    return 1e3 * seconds / n_sweeps, found["n_leaves"].mean(), found["log_likelihood"].mean()
+
+
+def hypercube_table(records):
+    rows = [[f"hypercube-{r['n_dims']}", r["sampler"], r["start"], str(r["n_rows"]),
+             f"{r['ms_per_sweep']['median']:.4f}", f"{r['ms_per_sweep']['min']:.4f}", f"{r['mean_leaves']:.1f}",
+             f"{r['log_likelihood']:.0f}"] for r in records]
+    first = records[0]
+    return Table(
+        f"One tree: CPU time of a sweep, {first['ms_per_sweep']['repeats']} chains of {first['n_sweeps']} sweeps",
+        [("problem", ""), ("sampler", ""), ("start", ""), ("rows", ""), ("ms a sweep", "median"),
+         ("ms a sweep", "least"), ("leaves", "mean"), ("log-lik", "mean")],
+        rows,
+        ["Settings PAPER, data seed 1; time, leaves and log-likelihood are of the second half of each chain, median "
+         "or mean over the chains. A sweep draws sigma, the tree and its leaf values, and records its traces."],
+        n_left=3)
+
+
+# ---------------------------------------------------------------------------------------------------- real data
+def houses_part(quick, samplers):
+    """All of CaliforniaHouses, a process for each sampler, through `bart.sample` with its forests stored."""
+    folder = os.environ.get("PGBART_DATA")
+    if not folder:
+        print("houses: left out, PGBART_DATA is not set", file=sys.stderr)
+        return []
+    table = np.loadtxt(os.path.join(folder, "california_housing", "cal_housing.data"), delimiter=",")
+    task = {"n_burn": 2 if quick else 50, "n_draws": 3 if quick else 100}
+    records = []
+    with tempfile.TemporaryDirectory() as scratch:
+        np.save(os.path.join(scratch, "X.npy"), np.ascontiguousarray(table[:, :8]))
+        np.save(os.path.join(scratch, "y.npy"), np.ascontiguousarray(table[:, 8]))
+        for name in samplers:
+            for _ in range(1 if quick else 3):
+                command = [sys.executable, "-m", "benchmarks.sweeps", "--child",
+                           json.dumps({**task, "sampler": name, "folder": scratch})]
+                done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+                records.append({**task, "sampler": name, **json.loads(done.stdout)})
+    return records
+
+
+def houses_child(task):
+    """In a process of its own: the record of one run."""
+    X, y = (np.load(os.path.join(task["folder"], f"{name}.npy")) for name in "Xy")
+    memory = measure.PeakMemory()
+    model = bart.Model(X, y, n_trees=N_TREES)
+    found = []
+    seconds = measure.cpu_seconds(lambda: found.append(bart.sample(
+        model, SAMPLERS[task["sampler"]](), n_burn=task["n_burn"], n_draws=task["n_draws"], n_chains=1, seed=1,
+        progress=False)))
+    return {"n_rows": len(y), "n_dims": X.shape[1], "n_trees": N_TREES,
+            "code_bytes": model.codes.codes.itemsize, "peak_bytes": memory.bytes(),
+            "xy_bytes": X.nbytes + y.nbytes, "seconds_per_sweep": float(np.median(found[0]["seconds"])),
+            "seconds_whole": seconds / (task["n_burn"] + task["n_draws"]),
+            "mean_leaves": float(found[0]["n_leaves"].mean() / N_TREES)}
+
+
+def houses_table(records):
+    rows = []
+    for name in dict.fromkeys(r["sampler"] for r in records):
+        runs = [r for r in records if r["sampler"] == name]
+        peak = [r["peak_bytes"] for r in runs]
+        rows.append([name, f"{np.median([r['seconds_per_sweep'] for r in runs]):.4f}",
+                     f"{min(r['seconds_per_sweep'] for r in runs):.4f}",
+                     f"{np.median([r['seconds_whole'] for r in runs]):.4f}",
+                     "-" if None in peak else f"{max(peak) / 1e6:.1f}",
+                     f"{np.mean([r['mean_leaves'] for r in runs]):.2f}"])
+    r = records[0]
+    return Table(
+        f"CaliforniaHouses, {r['n_rows']} rows, {r['n_dims']} features, {r['n_trees']} trees: CPU time and memory",
+        [("sampler", ""), ("s a sweep", "median"), ("s a sweep", "least"), ("s a sweep", "whole run"),
+         ("peak MB", "most"), ("leaves", "a tree")],
+        rows,
+        [f"All features of the file. One chain of {r['n_burn']} sweeps and {r['n_draws']} draws with default priors, "
+         f"forests stored, codes of {r['code_bytes']} bytes; {len(runs)} runs a sampler, each in a process of its "
+         "own. Sweep times: median sweep of the draws, over the runs; whole run: all of bart.sample, set-up and "
+         "storage included, by sweeps. Peak: resident memory (10^6 bytes) above what the process held, X and y "
+         f"({r['xy_bytes'] / 1e6:.1f} MB) included, before the model was made."],
+        n_left=1)
+
+
+# --------------------------------------------------------------------------------------------------- many trees
+def friedman_part(quick, samplers):
+    """Time of one tree's update among 200, beside that of a streaming pass over the same rows."""
+    records = []
+    for n_rows in (2000,) if quick else (2000, 10_000, 100_000):
+        problem = friedman(n_rows, seed=1)
+        model = bart.Model(problem.X_train, problem.y_train, n_trees=N_TREES)
+        for name in samplers:
+            records.append(update_record(model, name, 5 if quick else 50, 10 if quick else 50))
+    return records
+
+
+def update_record(model, name, n_burn, n_pairs):
+    """Pairs of measurements, one after the other in one process: some sweeps, some passes."""
+    ensemble = bart.Ensemble(model, SAMPLERS[name](), measure.generator(1))
+    n_sweeps = max(1, int(0.05 * n_burn / measure.cpu_seconds(lambda: ensemble.run(n_burn))))
+    unit = measure.Pass(model.codes, ensemble.residual)
+    updates, passes, leaves = [], [], []
+    for _ in range(n_pairs):
+        found = {}
+        seconds = measure.cpu_seconds(lambda found=found: found.update(ensemble.run(n_sweeps)))
+        updates.append(seconds / (n_sweeps * model.n_trees))
+        passes.append(unit.seconds())
+        leaves.append(found["n_leaves"].mean() / model.n_trees)
+    ratio = np.divide(updates, passes)
+    return {"n_rows": model.dataset.n_rows, "n_dims": model.dataset.n_dims, "n_trees": model.n_trees,
+            "sampler": name, "n_burn": n_burn, "code_bytes": model.codes.codes.itemsize,
+            "us_per_update": measure.middle(1e6 * np.array(updates)),
+            "us_per_pass": measure.middle(1e6 * np.array(passes)),
+            "passes": measure.middle(ratio), "mean_leaves": float(np.mean(leaves))}
+
+
+def friedman_table(records):
+    rows = []
+    for r in records:
+        if rows and rows[-1][0] != f"{r['n_rows']}":
+            rows.append(None)
+        update, unit, passes = r["us_per_update"], r["us_per_pass"], r["passes"]
+        rows.append([f"{r['n_rows']}", r["sampler"], f"{8 * r['code_bytes']}", f"{update['median']:.2f}",
+                     f"{update['min']:.2f}", f"{unit['median']:.3f}", f"{passes['median']:.1f}",
+                     f"{1e3 * unit['median'] / r['n_rows']:.3f}", f"{r['mean_leaves']:.2f}"])
+    r = records[0]
+    return Table(
+        f"Friedman, {r['n_dims']} features, {r['n_trees']} trees: CPU time of one tree's update",
+        [("rows", ""), ("sampler", ""), ("code", "bits"), ("us an update", "median"), ("us an update", "least"),
+         ("us a pass", "median"), ("passes", "median"), ("ns a row", "of a pass"), ("leaves", "a tree")],
+        rows,
+        ["An update is a sweep by its trees: structure, leaf values, residual, and a share of sigma and traces. A "
+         "pass is one streaming masked sum over all rows (float64 target, one column of codes <= cut, rows in random "
+         "order, the row loops that the samplers use). Passes: median of the ratios of "
+         f"{r['passes']['repeats']} pairs measured in turn in one process and thread, after {r['n_burn']} sweeps "
+         "from stumps; default priors, no forests stored."])
+
+
+PARTS = {"hypercube": (hypercube_part, hypercube_table), "houses": (houses_part, houses_table),
+         "friedman": (friedman_part, friedman_table)}
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="seconds: does it run, not how fast")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts (default: all)")
+    parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=list(SAMPLERS))
+    parser.add_argument("--out", help="folder of the JSON files")
+    parser.add_argument("--child", type=json.loads, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.child:
+        print(json.dumps(houses_child(options.child)))
+        return
+    out = options.out or (None if options.quick else os.path.join(HERE, "results"))
+    for part in options.only:
+        origin = measure.provenance()
+        run, table = PARTS[part]
+        records = run(options.quick, options.samplers)
+        if not records:
+            continue
+        print(table(records).text())
+        print(textwrap.fill(measure.provenance_line(origin), WIDTH, subsequent_indent="  "), end="\n\n", flush=True)
+        if out:
+            os.makedirs(out, exist_ok=True)
+            write_json(os.path.join(out, f"{part}.json"), {"provenance": origin, "records": records})
+
+
+if __name__ == "__main__":
+    main()

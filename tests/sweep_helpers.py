@@ -1,0 +1,40 @@
+"""What tests of sweeps share: awkward data, all samplers, and a run as bytes."""
+
+import numpy as np
+from bart.kernels.forest import ForestStore
+
+import bart
+
+SAMPLERS = {
+    "growprune": bart.GrowPrune(),
+    "cgm": bart.CGM(),
+    "pg": bart.ParticleGibbs(4),
+    "pg-systematic": bart.ParticleGibbs(3, "systematic", 0.5, "forced"),
+    "pg-killing": bart.ParticleGibbs(3, "killing"),
+    "pg-authors": bart.ParticleGibbs(3, bookkeeping="authors"),
+}
+STARTS = ("empty", "prior", "overgrown", "smc")
+ORDERS = ("sequential", "random")
+TRACES = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed")
+
+
+def make_data(kind, rng):
+    """Small data of every awkward kind."""
+    n, d = {"one row": (1, 2), "two rows": (2, 1), "three rows": (3, 2), "wide": (6, 20)}.get(kind, (40, 3))
+    X = rng.random((n, d))
+    if kind == "ties":
+        X = rng.integers(0, 4, (n, d)).astype(float)
+    elif kind == "constant column":
+        X[:, 1] = 7.0
+    elif kind == "all constant":
+        X[:] = [1.0, 2.0, 3.0]
+    elif kind == "two distinct rows":
+        X = np.where(rng.random((n, 1)) < 0.5, 0.0, 1.0) * np.ones((1, d))
+    return X, np.round(3 * X[:, 0] + rng.standard_normal(n), 2)
+
+
+def run_store(ensemble, n_sweeps):
+    """Traces but the times, and the stored forests with their thresholds, as bytes."""
+    store = ForestStore(ensemble.model.n_trees)
+    traces = ensemble.run(n_sweeps, store=store)
+    return {name: traces[name].tobytes() for name in TRACES} | {"nodes": store.nodes.tobytes()}

@@ -1,0 +1,73 @@
+"""On medium data every sampler has the same posterior: R-hat across samplers of sigma, log-likelihood and f."""
+
+import numpy as np
+import pytest
+from bart.kernels.forest import ForestStore, predict_draws
+
+import bart
+from bart import diagnostics
+
+BOUND = 1.02
+N_KEPT = 2_000
+N_CHAINS = 4
+# Sweeps of a chain, about the same time for each.
+SAMPLERS = {
+    "growprune": (bart.GrowPrune(), 100_000),
+    "cgm": (bart.CGM((0.25, 0.25, 0.40, 0.10)), 70_000),
+    "pg": (bart.ParticleGibbs(10), 16_000),
+    "pg-systematic": (bart.ParticleGibbs(5, "systematic", 0.5, "forced"), 30_000),
+    "pg-killing": (bart.ParticleGibbs(4, "killing"), 30_000),
+}
+
+
+def friedman(X):
+    return 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
+
+
+def smooth(rng):
+    X = rng.random((300, 5))
+    return X, friedman(X) + 2 * rng.standard_normal(300), {"n_trees": 20}
+
+
+def levels(rng):
+    """Two flags, a column of three levels, one of seven, one without ties."""
+    X = np.column_stack([rng.integers(0, k, 300) for k in (2, 2, 3, 7)] + [rng.random(300)]).astype(float)
+    y = X[:, 0] * X[:, 2] - X[:, 1] + np.sin(X[:, 3]) + 2 * X[:, 4] + 0.7 * rng.standard_normal(300)
+    return X, y, {"n_trees": 30}
+
+
+def grid(rng):
+    X = rng.random((300, 5)) ** 2
+    y = friedman(np.sqrt(X)) + 2 * rng.standard_normal(300)
+    return X, y, {"n_trees": 20, "cuts": "grid", "n_cuts": 15}
+
+
+def run_chain(model, sampler, n_sweeps, start, rng, rows):
+    """Kept draws of sigma, log-likelihood, leaves, and f at some rows; a fifth of the sweeps is burn-in."""
+    ensemble = bart.Ensemble(model, sampler, rng, init=start)
+    thin = n_sweeps // N_KEPT
+    ensemble.run(n_sweeps // 5)
+    store = ForestStore(model.n_trees)
+    traces = ensemble.run(N_KEPT * thin, store=store, store_every=thin)
+    f = np.empty((N_KEPT, len(rows)))
+    predict_draws(np.ascontiguousarray(rows), store.nodes, store.starts, model.n_trees, 0, N_KEPT, f)
+    out = {name: traces[name][thin - 1::thin].astype(float) for name in ("sigma", "log_likelihood", "n_leaves")}
+    return out | {f"f at row {i}": values for i, values in enumerate(f.T)}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("data", [smooth, levels, grid], ids=lambda make: make.__name__)
+def test_samplers_agree(data, rng):
+    """One long sequence a sampler (its chains joined), and all chains together: plain R-hat below 1.02."""
+    X, y, options = data(rng)
+    model, rows = bart.Model(X, y, **options), X[rng.permutation(len(X))[:20]] + 0.0
+    chains = {}
+    for name, (sampler, n_sweeps) in SAMPLERS.items():
+        for start in ("empty", "prior", "overgrown", "smc"):
+            chains.setdefault(name, []).append(run_chain(model, sampler, n_sweeps, start, rng, rows))
+    across, worst = {}, {}
+    for trace in chains["cgm"][0]:
+        joined = np.array([np.concatenate([chain[trace] for chain in chains[name]]) for name in SAMPLERS])
+        across[trace] = diagnostics.split_rhat(joined[:, :])
+        worst[trace] = {name: diagnostics.split_rhat(np.array([c[trace] for c in chains[name]])) for name in SAMPLERS}
+    assert max(across.values()) < BOUND, (across, worst)

@@ -1,0 +1,132 @@
+"""Chains: what gives the same bits, however a run is cut, moved, stored or vectorised."""
+
+import pickle
+import subprocess
+import sys
+from itertools import product
+
+import numpy as np
+import pytest
+from bart.kernels.forest import ForestStore
+from bart.kernels.rowops import TARGETS
+from chain_helpers import child_environment
+from sweep_helpers import ORDERS, SAMPLERS, STARTS, TRACES, make_data, run_store
+
+import bart
+
+
+def make_pair(sampler, seed, start="prior", order="random", **options):
+    """Two equal ensembles."""
+    X, y = make_data("ties", np.random.default_rng(seed))
+    model = bart.Model(X, y, n_trees=5, **options)
+    return [bart.Ensemble(model, SAMPLERS[sampler], np.random.default_rng(seed), init=start, tree_order=order)
+            for _ in range(2)]
+
+
+@pytest.mark.parametrize("start, order", list(product(STARTS, ORDERS)))
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_same_seed_and_split_runs(sampler, start, order, seed):
+    whole, split = make_pair(sampler, seed, start, order)
+    expected = run_store(whole, 115)
+    parts = [run_store(split, n) for n in (1, 7, 0, 92, 15)]
+    assert expected == {name: b"".join(part[name] for part in parts) for name in expected}
+    assert whole.residual.tobytes() == split.residual.tobytes() and whole.structures() == split.structures()
+    first, second = make_pair(sampler, seed + 1, start, order)
+    assert run_store(first, 20) == run_store(second, 20)
+    assert first.structures() != whole.structures() or first.sigma != whole.sigma
+
+
+@pytest.mark.parametrize("threshold", ["uniform", "grid"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_state_taken_at_any_sweep_continues_with_the_same_bits(sampler, threshold, seed):
+    options = {"cuts": "grid", "n_cuts": 30} if threshold == "grid" else {}
+    going, other = make_pair(sampler, seed, **options)
+    for n in (0, 3, 96, 5):
+        going.run(n)
+        going.temperature = 0.5 + n / 100
+        state = pickle.loads(pickle.dumps((going.get_state(), going.rng.bit_generator.state)))
+        other.set_state(state[0])
+        other.rng.bit_generator.state = state[1]
+        assert run_store(other, 6) == run_store(going, 6)
+        assert other.n_sweeps == going.n_sweeps and other.temperature == going.temperature
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_state_taken_within_a_sweep_continues_with_the_same_bits(sampler, seed):
+    """As an interrupt leaves it; and the size of a call changes nothing."""
+    going, other = make_pair(sampler, seed)
+    going.run(98)
+    for _ in range(7):      # one tree at a time, across the sweep in which the residual is summed anew
+        kernel = going._kernel
+        assert kernel.advance(going._plan, going.rng, np.empty((1, 6)), 0, None, going._threshold_rng, 1, 1) in (0, 1)
+        other.set_state(pickle.loads(pickle.dumps(going.get_state())))
+        other.rng.bit_generator.state = going.rng.bit_generator.state
+        assert other._kernel.position == kernel.position
+        going._seen[:] = going.residual
+    assert kernel.position == 2
+    assert run_store(other, 4) == run_store(going, 4)
+
+
+@pytest.mark.parametrize("sampler", ["growprune", "pg"])
+def test_the_size_of_a_call_changes_nothing(sampler, seed, monkeypatch):
+    first, second = make_pair(sampler, seed)
+    expected = run_store(first, 20)
+    monkeypatch.setattr("bart.backfitting.BUDGET", 1)
+    assert run_store(second, 20) == expected
+
+
+def test_storing_changes_no_draw(seed):
+    stored, plain = make_pair("cgm", seed)
+    expected = run_store(stored, 30)
+    traces = plain.run(30)
+    assert all(traces[name].tobytes() == expected[name] for name in TRACES)
+    assert stored.rng.bit_generator.state == plain.rng.bit_generator.state
+
+
+def test_every_nth_forest(seed):
+    whole, some = make_pair("cgm", seed, threshold="midpoint")
+    stores = ForestStore(5), ForestStore(5)
+    whole.run(20, store=stores[0])
+    some.run(20, store=stores[1], store_every=3)
+    assert (stores[0].n_draws, stores[1].n_draws) == (20, 6)
+    nodes, starts = stores[0].nodes, stores[0].starts
+    kept = [nodes[starts[5 * i]:starts[5 * i + 5]] for i in range(2, 20, 3)]
+    assert np.concatenate(kept).tobytes() == stores[1].nodes.tobytes()
+
+
+CHAINS = """
+import hashlib, sys
+import numpy as np
+import bart
+from bart.kernels.forest import ForestStore
+from bart.kernels.rowops import TARGET
+rng = np.random.default_rng(12)
+digest = hashlib.sha256()
+for n, levels in ((1, 2), (37, 3), (700, 40), (700, 100000)):
+    X = rng.integers(0, levels, (n, 3)).astype(float)
+    y = X[:, 0] / levels + rng.standard_normal(n)
+    model = bart.Model(X, y, n_trees=4, sigma_hat=1.0, beta=0.5)
+    for sampler in (bart.GrowPrune(), bart.CGM(), bart.ParticleGibbs(5),
+                    bart.ParticleGibbs(3, "systematic", 0.5, "forced"), bart.ParticleGibbs(3, "killing")):
+        for start in ("smc", "overgrown"):
+            store = ForestStore(4)
+            ensemble = bart.Ensemble(model, sampler, rng, init=start, init_leaves=300)
+            traces = ensemble.run(25, store=store)
+            for name in sorted(set(traces) - {"seconds"}):
+                digest.update(traces[name].tobytes())
+            digest.update(store.nodes.tobytes() + ensemble.residual.tobytes())
+print(TARGET, digest.hexdigest())
+"""
+
+
+def test_vector_width_changes_no_bit():
+    """Chains of every sampler in a new process for each build of the row loops that this processor runs."""
+    found = {}
+    for target in TARGETS:
+        environment = child_environment() | {"BART_SIMD": target}
+        said = subprocess.check_output([sys.executable, "-c", CHAINS], env=environment, text=True)
+        used, found[target] = said.split()
+        assert used == target
+    if len(found) < 2:
+        pytest.skip(f"this processor runs {list(found)} alone")
+    assert len(set(found.values())) == 1, found
