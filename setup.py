@@ -2,7 +2,7 @@
 
 The compiler directives live here alone, so that one variable turns every check on:
 
-BART_DEBUG=1     bounds, wraparound, None and initialisation checks, C assertions, no optimisation
+BART_DEBUG=1     bounds, wraparound, None and initialisation checks, C assertions, little optimisation
 BART_MUTANTS=1   the mutant build of the tests: known errors, chosen at run time by BART_MUTANT=id
 BART_ANNOTATE=1  Cython's annotated HTML beside the generated C
 """
@@ -32,7 +32,7 @@ X86 = platform.machine().lower() in ("x86_64", "amd64", "i686")
 TARGET_FLAGS = {"rowops_avx2": ["-mavx2", "-mpopcnt"] if X86 else []}
 
 # No fast-math and no contraction: the same bits from every vector width.
-FLAGS = ["-O0", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-g0"]
+FLAGS = ["-O1", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-g0"]
 FLAGS += ["-ffp-contract=off", "-Wno-unused-function", "-Wno-unused-variable"]
 
 DIRECTIVES = {

@@ -1,5 +1,6 @@
 """One compiled step from exact posterior draws leaves the posterior invariant; from a tree it has its law."""
 
+import os
 from itertools import product
 
 import numpy as np
@@ -15,7 +16,7 @@ from bart.samplers import draw_leaf_values
 
 pytestmark = pytest.mark.kernel
 
-N_REPLICAS = 100_000
+N_REPLICAS = 20_000 if os.environ.get("BART_TEST_LIB") and not os.environ.get("BART_MUTANT") else 100_000
 LEVEL = 1e-5
 
 LOCAL = {"growprune": ("growprune", {}), "growprune-.3": ("growprune", {"p_grow": 0.3}), "cgm": ("cgm", {}),
