@@ -63,10 +63,14 @@ class Ensemble:
 
     def __init__(self, model, sampler, rng, init="empty", tree_order="sequential", init_leaves=None):
         check_choice(tree_order, "tree_order", TREE_ORDERS)
-        if isinstance(init, str) and init not in STARTS:
-            raise ValueError(f"init must be one of {STARTS} or a structure a tree, got {init!r}")
-        if not isinstance(init, str) and len(init) != model.n_trees:
+        if isinstance(init, str):
+            check_choice(init, "init", STARTS)
+        elif not isinstance(init, (list, tuple)):
+            raise TypeError(f"init must be one of {STARTS} or a list of structures, got {init!r}")
+        elif len(init) != model.n_trees:
             raise ValueError(f"init must hold one structure for each of {model.n_trees} trees, got {len(init)}")
+        if init_leaves is not None and init != "overgrown":
+            raise ValueError(f"init_leaves={init_leaves} has no effect with init={init!r}")
         leaves = OVERGROWN_LEAVES if init_leaves is None else check_count(init_leaves, "init_leaves")
         self.model, self.sampler, self.rng = model, sampler, rng
         self._plan = sampler.plan()
@@ -217,11 +221,19 @@ class Ensemble:
         )
 
     def _advance_python(self, traces, done, store, store_every):
-        """One sweep by a sampler written in Python, tree by tree through its `step`."""
+        """One sweep by a sampler written in Python, tree by tree through its `step`.
+
+        An error in it leaves the tree as it was; the next call takes the sweep up.
+        """
         kernel = self._kernel
-        for j in kernel.begin_sweep(self.rng):
-            target = kernel.target_of(j)
-            info = self.sampler.step(self.trees[j], target, self._params(), self.rng)
+        order = kernel.get_order() if kernel.position else kernel.begin_sweep(self.rng)
+        for j in order[kernel.position:]:
+            before, target = self.trees[j].dump(), kernel.target_of(j)
+            try:
+                info = self.sampler.step(self.trees[j], target, self._params(), self.rng)
+            except BaseException:
+                self.trees[j].restore(before)
+                raise
             kernel.finish_tree(j, target, info.changed, info.root_changed, self.rng)
         keep = store is not None and (done + 1) % store_every == 0
         kernel.end_sweep(traces[done], store if keep else None, self._threshold_rng)
@@ -257,6 +269,8 @@ class Ensemble:
         kernel = self._kernel
         if len(state["trees"]) != self.model.n_trees or len(state["residual"]) != len(kernel.residual):
             raise ValueError("state: it belongs to another model")
+        if not 0 <= state["position"] < self.model.n_trees or sorted(state["order"]) != list(range(self.model.n_trees)):
+            raise ValueError(f"state: position {state['position']} is not within a sweep")
         for tree, nodes in zip(self.trees, state["trees"], strict=True):
             tree.restore(nodes)
         kernel.y[:] = self.model.dataset.y_scaled if state["y"] is None else state["y"]

@@ -164,7 +164,7 @@ class Chain:
                 self._rng,
                 init=start,
                 tree_order=self.plan.tree_order,
-                init_leaves=self.plan.init_leaves,
+                init_leaves=self.plan.init_leaves if start == "overgrown" else None,
             )
             if self._pending is not None:
                 # Last, as making an Ensemble may itself draw numbers.

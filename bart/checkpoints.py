@@ -41,11 +41,11 @@ def describe(value):
     if dataclasses.is_dataclass(value):
         pairs = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return type(value).__qualname__ + describe(pairs)
+    if type(value).__repr__ is not object.__repr__ and " at 0x" not in repr(value):
+        return repr(value)
     if getattr(value, "__dict__", None):
         return type(value).__qualname__ + describe(vars(value))
-    if " at 0x" in repr(value):
-        raise TypeError(f"the settings of {value!r} cannot be read off: its class needs a __repr__ with them")
-    return repr(value)
+    raise TypeError(f"the settings of {value!r} cannot be read off: its class needs a __repr__ with them")
 
 
 def _digest(*values):

@@ -118,6 +118,8 @@ def sample(
     if not callable(getattr(sampler, "step", None)):
         raise TypeError(f"sampler must have a step method, got {type(sampler).__name__}")
     starts = _starts(init, n_chains, model.n_trees)
+    if init_leaves is not None and "overgrown" not in starts:
+        raise ValueError(f"init_leaves={init_leaves} has no effect: no chain starts overgrown")
     folder = None if checkpoint is None else CheckpointFolder(checkpoint)
     entropy = _entropy(seed, folder)
     seeds = np.random.SeedSequence(entropy).spawn(n_chains)
@@ -255,6 +257,14 @@ def _run_pooled(chains, pool, seconds, record, bar):
         raise
 
 
+def _describe_sampler(sampler):
+    """Its settings, or its class where they cannot be read off (only a checkpoint needs them)."""
+    try:
+        return describe(sampler)
+    except TypeError:
+        return type(sampler).__qualname__
+
+
 def _posterior(model, sampler, plan, starts, entropy, record):
     wall_seconds = [float(sum(part.wall_seconds for part in chain)) for chain in record.segments]
     joined = []
@@ -275,7 +285,7 @@ def _posterior(model, sampler, plan, starts, entropy, record):
         "tree_order": plan.tree_order,
         "seed": entropy,
         "starts": [start if isinstance(start, str) else "given" for start in starts],
-        "sampler": describe(sampler),
+        "sampler": _describe_sampler(sampler),
         "priors": describe([model.tree_prior, model.leaf_prior, model.noise_prior]),
         "wall_seconds": wall_seconds,
     }

@@ -10,6 +10,7 @@ import numpy as np
 
 import bart
 from bart import diagnostics
+from bart.chain import START_KINDS
 from bart.progress import Bar
 
 from . import problems
@@ -83,10 +84,11 @@ def sample(job, problem, **options):
         "n_draws": job.n_sweeps - job.n_burn,
         "n_chains": job.n_chains,
         "seed": job.chain_seed,
-        "init_leaves": 4 * 2**job.size if job.family == "hypercube" else 4,
         "tree_order": job.settings.tree_order,
         "progress": False,
     }
+    if "overgrown" in START_KINDS[: job.n_chains] and "init" not in options:
+        arguments["init_leaves"] = 4 * 2**job.size if job.family == "hypercube" else 4
     return bart.sample(model, job.settings.sampler(job.sampler), **{**arguments, **options})
 
 

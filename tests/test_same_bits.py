@@ -110,7 +110,8 @@ for n, levels in ((1, 2), (37, 3), (700, 40), (700, 100000)):
                     bart.ParticleGibbs(3, "systematic", 0.5, "forced"), bart.ParticleGibbs(3, "killing")):
         for start in ("smc", "overgrown"):
             store = ForestStore(4)
-            ensemble = bart.Ensemble(model, sampler, rng, init=start, init_leaves=300)
+            ensemble = bart.Ensemble(model, sampler, rng, init=start,
+                                     init_leaves=300 if start == "overgrown" else None)
             traces = ensemble.run(25, store=store)
             for name in sorted(set(traces) - {"seconds"}):
                 digest.update(traces[name].tobytes())
