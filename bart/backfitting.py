@@ -50,7 +50,7 @@ class Ensemble:
         y minus all trees. The only coupling of length N: between runs a block of your own (an offset, a second forest,
         latent outcomes) may change it in place, which stands for the same change of y.
     sigma2 : float
-        Noise variance in scaled units.
+        Noise variance in scaled units; it may be set between runs (with a free noise prior the next sweep redraws it).
     trees : list of TreeState
     n_sweeps : int
         Sweeps completed.
@@ -96,6 +96,10 @@ class Ensemble:
     def sigma2(self):
         return self._kernel.sigma2
 
+    @sigma2.setter
+    def sigma2(self, value):
+        self._kernel.sigma2 = check_real(value, "sigma2", 0)
+
     @property
     def sigma(self):
         """Noise standard deviation in the units of y."""
@@ -135,6 +139,11 @@ class Ensemble:
         n, scale = len(self.residual), self.model.dataset.y_range
         ssr = float(self.residual @ self.residual)
         return -0.5 * n * np.log(2 * np.pi * self.sigma2) - 0.5 * ssr / self.sigma2 - n * np.log(scale)
+
+    def recompute_residual(self):
+        """residual = y less all trees; call it after changing structures or leaf values of `trees` yourself."""
+        self._kernel.set_residual()
+        self._seen[:] = self.residual
 
     def _params(self):
         kernel = self._kernel
@@ -228,13 +237,16 @@ class Ensemble:
         kernel = self._kernel
         order = kernel.get_order() if kernel.position else kernel.begin_sweep(self.rng)
         for j in order[kernel.position:]:
-            before, target = self.trees[j].dump(), kernel.target_of(j)
+            if kernel.take_interrupt(True):
+                raise KeyboardInterrupt
+            at, before, target = kernel.position, self.trees[j].dump(), kernel.target_of(j)
             try:
                 info = self.sampler.step(self.trees[j], target, self._params(), self.rng)
+                kernel.finish_tree(j, target, info.changed, info.root_changed, self.rng)
             except BaseException:
-                self.trees[j].restore(before)
+                if kernel.position == at:
+                    self.trees[j].restore(before)
                 raise
-            kernel.finish_tree(j, target, info.changed, info.root_changed, self.rng)
         keep = store is not None and (done + 1) % store_every == 0
         kernel.end_sweep(traces[done], store if keep else None, self._threshold_rng)
         return done + 1

@@ -8,7 +8,7 @@ from bart.kernels.workspace cimport Work, reserve_leaves
 
 
 cdef int32_t list_history(int32_t* listed, const Pool* pool, int32_t last) noexcept nogil:
-    """A particle's splits in the order made, behind its marked stops' numbers; returns how many."""
+    """Numbers of a particle's splits (and marked stops) in the order made; returns how many."""
     cdef int32_t n = 0, split = last, i
     while split != NONE:
         n += 1

@@ -10,7 +10,7 @@ from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport log_stop_at
 from bart.kernels.moves cimport LocalMoves, accept, begin_info, leaf_can_split, step_grow, step_prune
 from bart.kernels.nodeset cimport NodeSet, node_can_split
-from bart.kernels.pool cimport (Pool, pool_ask, pool_label, pool_pair, pool_prepare_label, pool_root,
+from bart.kernels.pool cimport (pool_ask, pool_label, pool_pair, pool_prepare_label, pool_root,
                                 pool_split)
 from bart.kernels.rng cimport below, uniform
 from bart.kernels.splits cimport draw_rule, log_rule
@@ -199,9 +199,8 @@ cdef int step_change(Tree* tree, Work* work, StepInfo* info, const Target* targe
     if (reserve_target(work) or load_path(&in_pool, work, tree, top)
             or pool_ask(&rows, &work.pool, in_pool, work.columns, work.ops)):
         return NO_MEMORY
-    draw_rule(&rule, &rows, work, rng)
     old = rule_of(&tree.nodes[top])
-    if rule.dim == old.dim and rule.code == old.code:
+    if not draw_rule(&rule, &rows, work, rng) or (rule.dim == old.dim and rule.code == old.code):
         return OK
     if fill_log_rules(work, tree, top) != OK:
         return NO_MEMORY

@@ -12,8 +12,7 @@ cdef struct Columns:
     int32_t n_dims
     int32_t itemsize            # bytes a code
     const char* codes           # (n_dims, n_rows), C order
-    const double* mass          # cumulated prior mass at each distinct value, column after column
-    const int64_t* mass_start   # (n_dims,): where a column's masses begin
+    const double* const* mass   # (n_dims,): cumulated prior mass at each distinct value of a column
     const uint32_t* last_code   # (n_dims,): number of distinct values - 1
     const int32_t* candidates   # ascending: columns with positive weight and positive total mass
     int32_t n_candidates
@@ -22,7 +21,7 @@ cdef struct Columns:
     const uint32_t* lowest      # (n_dims, n_extreme): rows of the smallest codes, ascending by code
     const uint32_t* highest     # (n_dims, n_extreme): rows of the largest codes, descending by code
     int32_t n_extreme
-    bint width_law              # any two distinct values have mass between them
+    bint every_gap              # any two distinct values have mass between them
     double alpha
     double beta
     const double* p_split       # (N_DEPTHS,): alpha (1 + d)^-beta
@@ -33,6 +32,7 @@ cdef const void* column_of(const Columns* columns, int32_t dim) noexcept nogil
 cdef Predicate predicate_of(const Columns* columns, int32_t dim, uint32_t code, int32_t relation) noexcept nogil
 cdef uint32_t code_at(const Columns* columns, int32_t dim, int64_t row) noexcept nogil
 cdef double mass_between(const Columns* columns, int32_t dim, uint32_t low, uint32_t high) noexcept nogil
+cdef bint is_candidate(const Columns* columns, int32_t dim) noexcept nogil
 cdef double p_split_at(const Columns* columns, int32_t depth) noexcept nogil
 cdef double log_split_at(const Columns* columns, int32_t depth) noexcept nogil
 cdef double log_stop_at(const Columns* columns, int32_t depth, bint can_split) noexcept nogil

@@ -33,8 +33,16 @@ cdef uint32_t code_at(const Columns* columns, int32_t dim, int64_t row) noexcept
 
 cdef double mass_between(const Columns* columns, int32_t dim, uint32_t low, uint32_t high) noexcept nogil:
     """Prior mass of the gaps between the codes low <= high; under the paper's prior the distance of their values."""
-    cdef const double* mass = columns.mass + columns.mass_start[dim]
-    return mass[high] - mass[low]
+    return columns.mass[dim][high] - columns.mass[dim][low]
+
+
+cdef bint is_candidate(const Columns* columns, int32_t dim) noexcept nogil:
+    """Whether a column may be split at all."""
+    cdef int32_t k
+    for k in range(columns.n_candidates):
+        if columns.candidates[k] == dim:
+            return True
+    return False
 
 
 cdef double p_split_at(const Columns* columns, int32_t depth) noexcept nogil:
@@ -91,18 +99,18 @@ cdef class Domain:
         weight = np.exp(np.asarray(prior.dim_log_weights(n_dims), dtype=np.float64))
         has_mass = np.array([m.max() > m.min() for m in mass], dtype=bool)
         candidates = np.flatnonzero(has_mass & (weight > 0)).astype(np.int32)
-        start = np.concatenate(([0], np.cumsum([len(m) for m in mass[:n_dims - 1]]))).astype(np.int64)
+        pointers = np.array([m.ctypes.data for m in mass], dtype=np.uintp)
         depth = np.arange(N_DEPTHS, dtype=np.float64)
         with np.errstate(divide="ignore"):
             p = prior.alpha * (1.0 + depth) ** -prior.beta
             tables = [p, np.log(p), np.log1p(-p)]
         n_extreme = min(N_EXTREME, n_rows)
-        arrays = [matrix, np.concatenate(mass), start, np.array([len(m) - 1 for m in mass], dtype=np.uint32),
+        arrays = [matrix, pointers, np.array([len(m) - 1 for m in mass], dtype=np.uint32),
                   candidates, weight, *_extreme_rows(matrix, n_extreme), *tables]
-        self.codes, self.prior, self._keep = codes, prior, arrays
+        self.codes, self.prior, self._keep = codes, prior, arrays + mass
         self._bind(arrays, n_extreme)
         self.c.alpha, self.c.beta = prior.alpha, prior.beta
-        self.c.width_law = prior.cuts == "width"
+        self.c.every_gap = all((np.diff(m) > 0).all() for m in mass)
         chosen = weight[candidates]
         self.c.total_weight = chosen.sum()
         if len(chosen) == 0 or np.all(chosen == chosen[0]):
@@ -113,15 +121,14 @@ cdef class Domain:
         self.c.n_dims, self.c.n_rows = arrays[0].shape
         self.c.itemsize = arrays[0].itemsize
         self.c.codes = <const char*><size_t>address[0]
-        self.c.mass = <const double*><size_t>address[1]
-        self.c.mass_start = <const int64_t*><size_t>address[2]
-        self.c.last_code = <const uint32_t*><size_t>address[3]
-        self.c.candidates = <const int32_t*><size_t>address[4]
-        self.c.n_candidates = len(arrays[4])
-        self.c.weight = <const double*><size_t>address[5]
-        self.c.lowest = <const uint32_t*><size_t>address[6]
-        self.c.highest = <const uint32_t*><size_t>address[7]
+        self.c.mass = <const double* const*><size_t>address[1]
+        self.c.last_code = <const uint32_t*><size_t>address[2]
+        self.c.candidates = <const int32_t*><size_t>address[3]
+        self.c.n_candidates = len(arrays[3])
+        self.c.weight = <const double*><size_t>address[4]
+        self.c.lowest = <const uint32_t*><size_t>address[5]
+        self.c.highest = <const uint32_t*><size_t>address[6]
         self.c.n_extreme = n_extreme
-        self.c.p_split = <const double*><size_t>address[8]
-        self.c.log_split = <const double*><size_t>address[9]
-        self.c.log_stop = <const double*><size_t>address[10]
+        self.c.p_split = <const double*><size_t>address[7]
+        self.c.log_split = <const double*><size_t>address[8]
+        self.c.log_stop = <const double*><size_t>address[9]

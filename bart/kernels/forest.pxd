@@ -2,7 +2,6 @@
 
 from libc.stdint cimport int32_t, int64_t
 from numpy.random cimport bitgen_t
-from bart.kernels.columns cimport Columns
 from bart.kernels.tree cimport Tree
 
 cdef struct StoredNode:
@@ -19,13 +18,13 @@ cdef struct Store:
     int64_t start_capacity
 
 cdef struct Thresholds:
-    const double* values        # distinct values of all columns
-    const int64_t* value_start
+    const double* const* values # (n_dims,): distinct values of each column
     bint midpoint               # tau in the middle of the gap instead of uniform in it
-    const double* grid          # cut points of all columns; NULL unless the prior has a grid
-    const int64_t* grid_start   # (n_dims + 1,)
+    const double* const* grid   # (n_dims,): cut points of each column; NULL unless the prior has a grid
+    const int64_t* n_grid       # (n_dims,)
 
-cdef int store_tree(Store* store, const Tree* tree, const Thresholds* thresholds, bitgen_t* rng) noexcept nogil
+cdef int store_forest(Store* store, Tree* const* trees, int32_t n_trees, const Thresholds* thresholds,
+                      bitgen_t* rng) noexcept nogil
 
 cdef class ForestStore:
     cdef Store s

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -27,24 +28,31 @@ cdef int reserve_store(Store* store, int64_t n_nodes) noexcept nogil:
     return OK
 
 
+cdef int64_t first_at_least(const double* points, int64_t n, double value) noexcept nogil:
+    """Number of points below a value, by bisection; the points ascend."""
+    cdef int64_t low = 0, high = n, middle
+    while low < high:
+        middle = (low + high) // 2
+        if points[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 cdef double draw_threshold(const Thresholds* thresholds, int32_t dim, int64_t code, bitgen_t* rng) noexcept nogil:
     """tau inside the gap above a code: uniform, its midpoint, or one of the grid's cut points in it."""
-    cdef const double* values = thresholds.values + thresholds.value_start[dim]
-    cdef double low = values[code], high = values[code + 1], tau
+    cdef const double* values = thresholds.values[dim]
+    cdef double low = values[code], high = values[code + 1], tau, u
     cdef int64_t first, last
     if thresholds.grid != NULL:
-        first = thresholds.grid_start[dim]
-        while thresholds.grid[first] < low:
-            first += 1
-        last = first
-        while last < thresholds.grid_start[dim + 1] and thresholds.grid[last] < high:
-            last += 1
+        first = first_at_least(thresholds.grid[dim], thresholds.n_grid[dim], low)
+        last = first_at_least(thresholds.grid[dim], thresholds.n_grid[dim], high)
         if last > first:
-            return thresholds.grid[first + <int64_t>below(last - first, rng)]
-    if thresholds.midpoint:
-        tau = 0.5 * low + 0.5 * high
-    else:
-        tau = low + uniform(rng) * (high - low)
+            return thresholds.grid[dim][first + <int64_t>below(last - first, rng)]
+    u = 0.5 if thresholds.midpoint else uniform(rng)
+    # Two products where the width of the gap overflows.
+    tau = low + u * (high - low) if high - low < INFINITY else (1.0 - u) * low + u * high
     return tau if low <= tau < high else low                # rounding in a gap of neighbouring doubles
 
 
@@ -66,6 +74,18 @@ cdef int store_tree(Store* store, const Tree* tree, const Thresholds* thresholds
     store.n_nodes += tree.n_nodes
     store.n_stored += 1
     store.starts[store.n_stored] = store.n_nodes
+    return OK
+
+
+cdef int store_forest(Store* store, Tree* const* trees, int32_t n_trees, const Thresholds* thresholds,
+                      bitgen_t* rng) noexcept nogil:
+    """Append a forest, all of it or nothing."""
+    cdef int64_t n_nodes = store.n_nodes, n_stored = store.n_stored
+    cdef int32_t j
+    for j in range(n_trees):
+        if store_tree(store, trees[j], thresholds, rng) != OK:
+            store.n_nodes, store.n_stored = n_nodes, n_stored
+            return NO_MEMORY
     return OK
 
 

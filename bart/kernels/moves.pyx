@@ -1,7 +1,7 @@
 """GrowPrune: the two local moves that change the number of leaves."""
 
 from libc.math cimport exp, log
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t
 from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport log_split_at, log_stop_at, predicate_of
 from bart.kernels.nodeset cimport NodeSet, leaf_set, node_can_split
@@ -12,7 +12,7 @@ from bart.kernels.tree cimport (NONE, ROOT, UNKNOWN, Node, Tree, add_children, b
                                 labels_reserve, remove_children, tree_reserve)
 from bart.kernels.types cimport (ABOVE, AT_MOST, MOVE_GROW, MOVE_PRUNE, MUTANT, NO_MEMORY, OK, Decision, Stat,
                                  StepInfo)
-from bart.kernels.workspace cimport Target, Work, reserve_leaves, sum_leaves
+from bart.kernels.workspace cimport Target, Work, add_old_values, reserve_leaves, sum_leaves
 
 
 cdef void begin_info(StepInfo* info, int32_t move) noexcept nogil:
@@ -85,19 +85,17 @@ cdef int32_t count_prunable_after_grow(const Tree* tree, int32_t node, int32_t n
     return n_prunable + 1 - (parent != NONE and is_prunable(tree, parent))
 
 
-cdef void draw_left_sums(Stat* whole, Stat* left, Work* work, const Tree* tree, const Target* target, int32_t node,
-                         const Decision* rule) noexcept nogil:
+cdef void sum_left(Stat* whole, Stat* left, Work* work, const Tree* tree, const Target* target, int32_t node,
+                   const Decision* rule) noexcept nogil:
     """One read of the residual: the target's sums by leaf, and over the rows that a rule sends left of a leaf."""
     cdef const Node* p = &tree.nodes[node]
     cdef NodeSet rows = leaf_set(tree.labels, tree.itemsize, p.leaf, p.n)
-    cdef int32_t l
     rows.where[1] = predicate_of(work.columns, rule.dim, rule.code, AT_MOST)
     work.ops.leaf_sums(work.leaf_sum, work.lanes, tree.labels, tree.itemsize, tree.n_leaves, target.base,
                        tree.n_rows, rows.where, 2, &left.n, &left.s)
     left.w = left.n
     left.s += left.n * work.old_value[p.leaf]
-    for l in range(tree.n_leaves):
-        work.leaf_sum[l] += tree.nodes[tree.leaf_node[l]].n * work.old_value[l]
+    add_old_values(work, tree)
     whole.n = p.n
     whole.w = p.n
     whole.s = work.leaf_sum[p.leaf]
@@ -126,8 +124,10 @@ cdef int step_grow(Tree* tree, Work* work, StepInfo* info, const Target* target,
             or labels_reserve(tree, tree.n_leaves + 1)):
         return NO_MEMORY
     left_rows = leaf_set(tree.labels, tree.itemsize, leaf, tree.nodes[node].n)
-    draw_rule(&rule, &left_rows, work, rng)
-    draw_left_sums(&whole, &left, work, tree, target, node, &rule)
+    if not draw_rule(&rule, &left_rows, work, rng):
+        sum_leaves(work, tree, target)
+        return OK
+    sum_left(&whole, &left, work, tree, target, node, &rule)
     right.n, right.w, right.s = whole.n - left.n, whole.w - left.w, whole.s - left.s
     right_rows = left_rows
     left_rows.where[1] = predicate_of(work.columns, rule.dim, rule.code, AT_MOST)

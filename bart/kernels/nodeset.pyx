@@ -6,12 +6,12 @@ from bart.kernels.rowops cimport RowOps
 from bart.kernels.types cimport ABOVE, AT_MOST, EQUAL, Predicate
 
 
-cdef bint prefer_rows(int64_t n, int32_t n_where, int64_t n_rows) noexcept nogil:
-    """Whether a list of n rows is cheaper than passes with n_where predicates over n_rows.
+cdef bint prefer_rows(int64_t n, int32_t depth, int64_t n_rows) noexcept nogil:
+    """Whether a list of a node's n rows is cheaper than passes over n_rows with a predicate a level of its depth.
 
-    A pass costs some .35 + .06 n_where ns a row, a list 3 ns a row of the node (benchmarks/kernels.py).
+    A pass costs some .35 + .06 depth ns a row, a list some 3 ns a row of the node.
     """
-    return n_where + 1 >= MAX_PREDICATES or 16 * n < (2 + n_where // 3) * n_rows
+    return depth + 1 >= MAX_PREDICATES or 16 * n < (2 + depth // 3) * n_rows
 
 
 cdef NodeSet leaf_set(const void* labels, int32_t itemsize, uint32_t leaf, int64_t n) noexcept nogil:
@@ -94,7 +94,7 @@ cdef bint node_can_split(const NodeSet* node, const Columns* columns, const RowO
     if not ops.differ(columns.codes, columns.itemsize, columns.n_rows, columns.candidates, columns.n_candidates,
                       node.where, node.n_where, node.rows, node.n):
         return False
-    if columns.width_law:
+    if columns.every_gap:
         return True
     for k in range(columns.n_candidates):
         if node_range(&low, &high, node, columns, columns.candidates[k], ops):

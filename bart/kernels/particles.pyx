@@ -1,5 +1,6 @@
 """Particle Gibbs: conditional SMC over partial trees (algorithm 2 of the paper)."""
 
+from cpython.exc cimport PyErr_CheckSignals, PyErr_Clear
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 from numpy.random cimport bitgen_t
@@ -10,7 +11,7 @@ from bart.kernels.nodeset cimport NodeSet, node_can_split
 from bart.kernels.pool cimport (Pool, PoolNode, pool_ask, pool_pair, pool_reserve, pool_root, pool_set_pair,
                                 pool_split)
 from bart.kernels.resampling cimport draw_final, normalise, resample, wants_resampling
-from bart.kernels.splits cimport propose_prior
+from bart.kernels.splits cimport log_prior_ratio, propose_prior
 from bart.kernels.suffstat cimport log_L
 from bart.kernels.tree cimport NONE, ROOT, UNKNOWN, Node, Tree, breadth_first
 from bart.kernels.types cimport (AT_MOST, CANCELLED, MOVE_PG, MUTANT, NO_MEMORY, OK, TOO_MANY_STAGES, Predicate, Stat,
@@ -21,6 +22,7 @@ from bart.kernels.workspace cimport (Particle, Target, Work, make_target, reserv
 cdef enum:
     STAGED = 1 << 30        # mark of a queue entry: costs a stage even where it cannot split ("authors")
     BATCH = 16              # root splits evaluated in one read of the target
+    POLL = 20_000_000       # rows times particles between two looks for a signal
 
 
 cdef int load_old_tree(int32_t* n_old, Work* work, const Tree* tree, bint clamped) noexcept nogil:
@@ -29,7 +31,7 @@ cdef int load_old_tree(int32_t* n_old, Work* work, const Tree* tree, bint clampe
     The old tree's splits come first in the pool's list, in breadth-first order: the clamped particle's history.
     """
     cdef Pool* pool = &work.pool
-    cdef int32_t n, i, l, node, side
+    cdef int32_t n, i, l, node, child
     cdef const Node* p
     cdef PoolNode* q
     cdef Stat whole
@@ -48,10 +50,10 @@ cdef int load_old_tree(int32_t* n_old, Work* work, const Tree* tree, bint clampe
         node = work.mapped[work.order[i]]
         pool.nodes[node].can_split = p.can_split
         if p.left != NONE:
-            side = pool_pair(pool, node, p.dim, p.code)
-            work.mapped[p.left] = side
-            work.mapped[p.left + 1] = side + 1
-            push_split(pool, n_old[0] - 1, node, side)
+            child = pool_pair(pool, node, p.dim, p.code)
+            work.mapped[p.left] = child
+            work.mapped[p.left + 1] = child + 1
+            push_split(pool, n_old[0] - 1, node, child)
             n_old[0] += 1
         elif p.staged:
             push_split(pool, n_old[0] - 1, node, NONE)
@@ -137,6 +139,8 @@ cdef int replay(Work* work, int32_t n_old, bint authors) noexcept nogil:
     cdef int32_t split = clamped.last_split + 1         # its history comes first in the list
     if pop(clamped, work, authors) != OK:
         return NO_MEMORY
+    if clamped.popped != NONE:
+        work.log_weight[0] += log_prior_ratio(clamped.popped & ~STAGED, &clamped.decision, work)
     if clamped.popped == NONE or split >= n_old or work.pool.splits[split].node != clamped.popped & ~STAGED:
         return OK
     if follow(clamped, &work.log_weight[0], &work.pool, split) != OK:
@@ -264,10 +268,19 @@ cdef int take_offspring(Work* work, int32_t n_particles, bint authors) noexcept 
     return OK
 
 
+cdef bint signal_pending() noexcept with gil:
+    """Whether Python has a signal to handle (Ctrl-C on the main thread); its exception is raised again later."""
+    if PyErr_CheckSignals() == 0:
+        return False
+    PyErr_Clear()
+    return True
+
+
 cdef int run_stages(Work* work, StepInfo* info, const Tree* tree, int32_t n_old, const double* target,
                     const ParticleParams* params, bitgen_t* rng) noexcept nogil:
     """All stages of the conditional particle filter; on return the particles are complete and weighted."""
     cdef int32_t first = 1 if params.clamped else 0, n = params.n_particles, c
+    cdef int64_t visited = 0
     for c in range(n):
         work.particles[c].begin = work.particles[c].end = 0
         if reserve_queue(&work.particles[c], 2) != OK:
@@ -279,7 +292,12 @@ cdef int run_stages(Work* work, StepInfo* info, const Tree* tree, int32_t n_old,
     if params.authors and params.clamped and tree.n_nodes == 1 and tree.nodes[ROOT].staged:
         work.particles[0].queue[0] |= STAGED
     while True:
-        if work.cancel != NULL and work.cancel[0]:
+        visited += work.columns.n_rows * <int64_t>n
+        if visited > POLL and info.n_stages > 0:
+            visited = 0
+            if signal_pending():
+                return CANCELLED
+        if work.cancel:
             return CANCELLED
         if params.max_stages > 0 and info.n_stages >= params.max_stages:
             return TOO_MANY_STAGES

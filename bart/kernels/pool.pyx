@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t
 from libc.stdlib cimport free
-from libc.string cimport memset
+from libc.string cimport memmove, memset
 from bart.kernels.columns cimport Columns, predicate_of
 from bart.kernels.memory cimport grow
 from bart.kernels.nodeset cimport NodeSet, prefer_rows
@@ -128,9 +128,10 @@ cdef int list_pair(Stat* left, Pool* pool, int32_t child, const double* target, 
     n_left = ops.partition(end, end + n, &left.s, pool.rows + parent.rows, n, &where, target)
     left.n = n_left
     left.w = n_left
+    memmove(end + n_left, end + n, (n - n_left) * sizeof(uint32_t))
     first.rows = pool.n_rows_used
-    pool.nodes[child + 1].rows = pool.n_rows_used + n
-    pool.n_rows_used += 2 * n
+    pool.nodes[child + 1].rows = pool.n_rows_used + n_left
+    pool.n_rows_used += n
     return OK
 
 

@@ -2,7 +2,7 @@
 
 import os
 
-from bart.kernels import rowops_avx2, rowops_baseline
+from bart.kernels import rowops_baseline
 
 cdef extern from *:
     """
@@ -17,6 +17,8 @@ cdef extern from *:
 cdef RowOps* CHOSEN = NULL
 TARGETS = {"baseline": rowops_baseline}
 if has_avx2():
+    from bart.kernels import rowops_avx2        # not before: its very import runs wide instructions
+
     TARGETS["avx2"] = rowops_avx2
 TARGET = None
 

@@ -3,7 +3,7 @@
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from numpy.random cimport bitgen_t
-from bart.kernels.columns cimport Columns, code_at, mass_between, p_split_at
+from bart.kernels.columns cimport Columns, code_at, is_candidate, mass_between, p_split_at
 from bart.kernels.nodeset cimport NodeSet, holds, node_range
 from bart.kernels.pool cimport pool_ask
 from bart.kernels.rng cimport below, bernoulli, uniform
@@ -13,13 +13,16 @@ from bart.kernels.types cimport MUTANT, NO_MEMORY, OK, Decision
 
 cdef uint32_t draw_code(uint32_t low, uint32_t high, const Columns* columns, int32_t dim,
                         bitgen_t* rng) noexcept nogil:
-    """A gap between the codes low < high with probability mass of the gap / mass of the range, by bisection."""
-    cdef const double* mass = columns.mass + columns.mass_start[dim]
-    cdef double at = mass[low] + uniform(rng) * (mass[high] - mass[low])
-    cdef uint32_t gap = low, above = high, middle           # mass[gap] <= at < mass[above]
+    """A gap between the codes low < high with probability mass of the gap / mass of the range, by bisection.
+
+    Masses are compared as distances from the lower end: the masses themselves may be large beside the range.
+    """
+    cdef const double* mass = columns.mass[dim]
+    cdef double at = uniform(rng) * (mass[high] - mass[low])
+    cdef uint32_t gap = low, above = high, middle           # mass[gap] - mass[low] <= at < mass[above] - mass[low]
     while above - gap > 1:
         middle = gap + (above - gap) // 2
-        if mass[middle] <= at:
+        if mass[middle] - mass[low] <= at:
             gap = middle
         else:
             above = middle
@@ -46,7 +49,7 @@ cdef int32_t draw_position(const int32_t* dims, int32_t n, double total, const C
 cdef uint32_t middle_of_own_gap(const Decision* rule, const NodeSet* node, Work* work) noexcept nogil:
     """Mutant 12: the gap that holds the midpoint between the node's own neighbours of a rule."""
     cdef const Columns* columns = work.columns
-    cdef const double* mass = columns.mass + columns.mass_start[rule.dim]
+    cdef const double* mass = columns.mass[rule.dim]
     cdef uint32_t below_code = 0, above_code = columns.last_code[rule.dim], c
     cdef int64_t i, row
     for i in range(node.n if node.rows != NULL else columns.n_rows):
@@ -86,15 +89,17 @@ cdef bint draw_rule(Decision* rule, const NodeSet* node, Work* work, bitgen_t* r
             if MUTANT(12):
                 rule.code = middle_of_own_gap(rule, node, work)
             return True
-        if columns.weight != NULL:
-            total -= columns.weight[dim]
-        if dims != work.dims:
-            for i in range(n):
-                work.dims[i] = dims[i]
-            dims = work.dims
-        for i in range(k, n - 1):
-            work.dims[i] = work.dims[i + 1]
         n -= 1
+        if dims != work.dims:
+            for i in range(k):
+                work.dims[i] = dims[i]
+        for i in range(k, n):
+            work.dims[i] = dims[i + 1]
+        dims = work.dims
+        if columns.weight != NULL:
+            total = 0.0                                     # summed afresh: weights may differ by many orders
+            for i in range(n):
+                total += columns.weight[dims[i]]
     rule.dim = NONE
     return False
 
@@ -115,13 +120,20 @@ cdef int propose_prior(Decision* decision, double* log_ratio, int32_t node, Work
     return OK
 
 
+cdef double log_prior_ratio(int32_t node, const Decision* decision, Work* work) noexcept nogil:
+    """log P(decision) / q(decision) of a stored decision, for the clamped particle; 0 under the prior proposal."""
+    return 0.0
+
+
 cdef double log_rule(const NodeSet* node, int32_t dim, uint32_t code, const Work* work) noexcept nogil:
-    """log U(dim) U(code | dim) given the node's rows; -inf where the rule leaves an empty side."""
+    """log U(dim) U(code | dim) given the node's rows; -inf where the prior does not have the rule, as with a side
+    that is empty."""
     cdef const Columns* columns = work.columns
     cdef uint32_t low, high
     cdef int32_t k, other
     cdef double total = 0.0, own
-    if node.n < 2 or not node_range(&low, &high, node, columns, dim, work.ops) or code < low or code >= high:
+    if (node.n < 2 or not is_candidate(columns, dim)
+            or not node_range(&low, &high, node, columns, dim, work.ops) or code < low or code >= high):
         return -INFINITY
     own = mass_between(columns, dim, code, code + 1) / mass_between(columns, dim, low, high)
     own *= 1.0 if columns.weight == NULL else columns.weight[dim]

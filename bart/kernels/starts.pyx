@@ -1,19 +1,20 @@
 """Trees to start from: given rules, draws from the prior, over-grown ones."""
 
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport p_split_at, predicate_of
 from bart.kernels.moves cimport list_growable
 from bart.kernels.nodeset cimport NodeSet, leaf_set
 from bart.kernels.rng cimport below, bernoulli
-from bart.kernels.splits cimport draw_rule
+from bart.kernels.splits cimport draw_rule, log_rule
 from bart.kernels.tree cimport Tree, add_children, labels_reserve, make_stump, tree_reserve
 from bart.kernels.types cimport ABOVE, AT_MOST, NO_MEMORY, OK, Decision
 from bart.kernels.workspace cimport Work, reserve_leaves
 
 
 cdef int grow_leaf(Tree* tree, Work* work, int32_t node, int32_t dim, uint32_t code) noexcept nogil:
-    """Split a leaf by a given rule, labels included; EMPTY_SIDE, and nothing done, where a side has no rows."""
+    """Split a leaf by a given rule, labels included; NO_SUCH_RULE, and nothing done, where the prior lacks it."""
     cdef NodeSet rows
     cdef int64_t n_left
     cdef double unused
@@ -22,9 +23,9 @@ cdef int grow_leaf(Tree* tree, Work* work, int32_t node, int32_t dim, uint32_t c
         return NO_MEMORY
     rows = leaf_set(tree.labels, tree.itemsize, tree.nodes[node].leaf, tree.nodes[node].n)
     rows.where[1] = predicate_of(work.columns, dim, code, AT_MOST)
+    if log_rule(&rows, dim, code, work) == -INFINITY:
+        return NO_SUCH_RULE
     work.ops.masked_sum(&n_left, &unused, rows.where, 2, NULL, tree.n_rows)
-    if n_left == 0 or n_left == tree.nodes[node].n:
-        return EMPTY_SIDE
     rows.where[1].relation = ABOVE
     work.ops.relabel(tree.labels, tree.itemsize, tree.n_leaves, rows.where, 2, tree.n_rows)
     add_children(tree, node, dim, code, n_left)
@@ -64,7 +65,8 @@ cdef int overgrow(Tree* tree, Work* work, int32_t n_leaves, bitgen_t* rng) noexc
             return OK
         node = work.listed[below(found, rng)]
         rows = leaf_set(tree.labels, tree.itemsize, tree.nodes[node].leaf, tree.nodes[node].n)
-        draw_rule(&rule, &rows, work, rng)
+        if not draw_rule(&rule, &rows, work, rng):
+            return OK
         status = grow_leaf(tree, work, node, rule.dim, rule.code)
         if status != OK:
             return status

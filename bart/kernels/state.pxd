@@ -1,6 +1,5 @@
 """A tree bound to its data, the plan of a sampler, and one step of it."""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
 from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport Domain
 from bart.kernels.moves cimport LocalMoves
@@ -35,4 +34,5 @@ cdef class TreeState:
     cdef object bound           # target given out by an ensemble, with the residual it stands for
     cdef object bound_residual
     cdef object kept            # after a step on it: (leaf sums, whether the target was formed row by row)
+    cdef _take(self, Tree* made)
     cdef bitgen_t* _ready(self, params, rng) except NULL

@@ -9,7 +9,7 @@ from bart.kernels.change_swap cimport step_local
 from bart.kernels.columns cimport Domain, code_at
 from bart.kernels.particles cimport step_particles
 from bart.kernels.rng cimport bitgen_of, normal
-from bart.kernels.starts cimport EMPTY_SIDE, draw_from_prior, grow_leaf, overgrow
+from bart.kernels.starts cimport NO_SUCH_RULE, draw_from_prior, grow_leaf, overgrow
 from bart.kernels.suffstat cimport leaf_posterior_mean, leaf_posterior_sd
 from bart.kernels.tree cimport (NONE, ROOT, Node, Tree, breadth_first, labels_reserve, make_stump, tree_copy,
                                 tree_depth, tree_free, tree_init, tree_reserve)
@@ -59,6 +59,8 @@ cdef int check_status(int status) except -1:
         raise RuntimeError("particle Gibbs reached max_stages before all particles were finished")
     if status == CANCELLED:
         raise KeyboardInterrupt
+    if status != OK:
+        raise RuntimeError(f"status {status} of a kernel")
     return 0
 
 
@@ -112,6 +114,8 @@ cdef class TreeState:
     def __cinit__(self, codes, prior=None, structure=None, Workspace workspace=None):
         self.domain = codes if isinstance(codes, Domain) else Domain(codes, prior)
         self.workspace = Workspace(self.domain) if workspace is None else workspace
+        if self.workspace.domain is not self.domain:
+            raise ValueError("workspace belongs to another Domain")
         if tree_init(&self.t, self.domain.c.n_rows) != OK:
             raise MemoryError("no memory for a tree")
         if structure is not None:
@@ -135,26 +139,36 @@ cdef class TreeState:
 
     @structure.setter
     def structure(self, structure):
+        cdef Tree made
         cdef int status
         cdef int32_t node, dim
+        check_status(tree_init(&made, self.t.n_rows))
+        try:
+            waiting = [(ROOT, structure)]
+            while waiting:
+                node, rule = waiting.pop(0)
+                if rule is None:
+                    continue
+                dim, code, left, right = rule
+                if not 0 <= dim < self.domain.c.n_dims or not 0 <= code < self.domain.c.last_code[dim]:
+                    raise ValueError(f"structure: rule ({dim}, {code}) is no gap of the training columns")
+                status = grow_leaf(&made, &self.workspace.w, node, dim, code)
+                if status == NO_SUCH_RULE:
+                    raise ValueError(f"structure: rule ({dim}, {code}) has prior probability 0 there, as one that "
+                                     "leaves a side without rows")
+                check_status(status)
+                waiting.append((made.nodes[node].left, left))
+                waiting.append((made.nodes[node].left + 1, right))
+            self._take(&made)
+        finally:
+            tree_free(&made)
+
+    cdef _take(self, Tree* made):
+        """Exchange the tree for another over the same rows."""
+        cdef Tree old = self.t
         self.bind(None, None)
-        make_stump(&self.t)
-        waiting = [(ROOT, structure)]
-        while waiting:
-            node, rule = waiting.pop(0)
-            if rule is None:
-                continue
-            dim, code, left, right = rule
-            if not 0 <= dim < self.domain.c.n_dims or not 0 <= code < self.domain.c.last_code[dim]:
-                make_stump(&self.t)
-                raise ValueError(f"structure: rule ({dim}, {code}) is no gap of the training columns")
-            status = grow_leaf(&self.t, &self.workspace.w, node, dim, code)
-            if status == EMPTY_SIDE:
-                make_stump(&self.t)
-                raise ValueError(f"structure: rule ({dim}, {code}) leaves a side without rows")
-            check_status(status)
-            waiting.append((self.t.nodes[node].left, left))
-            waiting.append((self.t.nodes[node].left + 1, right))
+        self.t = made[0]
+        made[0] = old
 
     def _order(self):
         cdef int32_t n
@@ -242,6 +256,8 @@ cdef class TreeState:
         with nogil:
             status = run_kernel(&self.t, &self.workspace.w, &info, &given, &plan.p, bits)
             settle_labels(&self.t, &self.workspace.w)
+        if status == CANCELLED:
+            self.workspace.w.cancel = 0
         check_status(status)
         if bound:
             sums = np.array([self.workspace.w.leaf_sum[l] for l in range(self.t.n_leaves)])
@@ -273,6 +289,7 @@ cdef class TreeState:
         if target.shape[0] != self.t.n_rows:
             raise ValueError(f"target must have shape ({self.t.n_rows},), got ({target.shape[0]},)")
         check_status(reserve_leaves(&self.workspace.w, self.t.n_leaves))
+        self.bind(None, None)
         given.base = &target[0]
         given.is_residual = False
         with nogil:
@@ -282,13 +299,26 @@ cdef class TreeState:
 
     def draw_from_prior(self, rng):
         """Replace the structure by a draw from the tree prior."""
-        self.bind(None, None)
-        check_status(draw_from_prior(&self.t, &self.workspace.w, bitgen_of(rng)))
+        self._draw(0, rng)
 
     def overgrow(self, int n_leaves, rng):
         """Replace the structure by random splits until it has n_leaves leaves, or no leaf can be split."""
-        self.bind(None, None)
-        check_status(overgrow(&self.t, &self.workspace.w, n_leaves, bitgen_of(rng)))
+        self._draw(n_leaves, rng)
+
+    def _draw(self, int n_leaves, rng):
+        cdef Tree made
+        cdef bitgen_t* bits = bitgen_of(rng)
+        cdef int status
+        check_status(tree_init(&made, self.t.n_rows))
+        with nogil:
+            if n_leaves > 0:
+                status = overgrow(&made, &self.workspace.w, n_leaves, bits)
+            else:
+                status = draw_from_prior(&made, &self.workspace.w, bits)
+        if status == OK:
+            self._take(&made)
+        tree_free(&made)
+        check_status(status)
 
     # ------------------------------------------------------------------------------------------------- checkpoints
 
@@ -309,6 +339,7 @@ cdef class TreeState:
         self.bind(None, None)
         check_status(tree_reserve(&self.t, n))
         check_status(labels_reserve(&self.t, n_leaves))
+        check_status(reserve_leaves(&self.workspace.w, n_leaves + 1))
         for i in range(n):
             p = &self.t.nodes[i]
             (p.parent, p.left, p.depth, p.dim, p.code, p.leaf, p.n, p.can_split, p.staged, p.log_rule,
@@ -335,4 +366,5 @@ cdef class TreeState:
         self.bind(None, None)
         if other.t.n_rows != self.t.n_rows:
             raise ValueError("the other state is bound to different data")
+        check_status(reserve_leaves(&self.workspace.w, other.t.n_leaves + 1))
         check_status(tree_copy(&self.t, &other.t))

@@ -7,13 +7,12 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
 from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport Domain
-from bart.kernels.forest cimport ForestStore, Thresholds, store_tree
+from bart.kernels.forest cimport ForestStore, Thresholds, store_forest
 from bart.kernels.rng cimport below, bitgen_of, gamma
 from bart.kernels.state cimport KernelPlan, Plan, TreeState, check_status, draw_values, run_kernel, settle_labels
 from bart.kernels.tree cimport Tree, tree_depth
 from bart.kernels.types cimport CANCELLED, OK, StepInfo
-from bart.kernels.workspace cimport (Target, Work, Workspace, begin_step, reserve_leaves, reserve_target,
-                                     set_leaf_params, sum_leaves)
+from bart.kernels.workspace cimport Target, Work, Workspace, reserve_leaves, reserve_target, set_leaf_params
 
 cdef enum:
     REFRESH = 100           # sweeps, by absolute index, between two sums of the residual from the trees
@@ -59,7 +58,6 @@ cdef class EnsembleKernel:
     cdef Thresholds thresholds
     cdef object old_fit             # of the tree whose target was given out
     cdef object _keep
-    cdef int cancel                 # set from another thread: `advance` gives up at the next tree or stage
 
     def __cinit__(self, Domain domain, y, int n_trees, noise, double sigma2, double leaf_mean, double leaf_var,
                   bint random_order=False, double y_range=1.0):
@@ -87,7 +85,6 @@ cdef class EnsembleKernel:
         self.sigma2, self.leaf_mean, self.leaf_var = sigma2, leaf_mean, leaf_var
         self.random_order, self.y_range, self.temperature = random_order, y_range, 1.0
         check_status(reserve_target(&self.workspace.w))
-        self.workspace.w.cancel = &self.cancel
         self._bind_thresholds()
 
     def __dealloc__(self):
@@ -95,21 +92,20 @@ cdef class EnsembleKernel:
         free(self.order)
 
     def _bind_thresholds(self):
-        codes, prior = self.domain.codes, self.domain.prior
-        values = np.concatenate(codes.values).astype(np.float64)
-        start = np.concatenate(([0], np.cumsum([len(v) for v in codes.values[:len(codes.values) - 1]]))).astype(np.int64)
-        self._keep = [values, start]
-        self.thresholds.values = <const double*><size_t>values.ctypes.data
-        self.thresholds.value_start = <const int64_t*><size_t>start.ctypes.data
+        prior = self.domain.prior
+        values = [np.ascontiguousarray(v, dtype=np.float64) for v in self.domain.codes.values]
+        pointers = np.array([v.ctypes.data for v in values], dtype=np.uintp)
+        self._keep = [values, pointers]
+        self.thresholds.values = <const double* const*><size_t>pointers.ctypes.data
         self.thresholds.midpoint = prior.threshold == "midpoint"
         self.thresholds.grid = NULL
         if prior.cuts == "grid":
-            grid = [np.asarray(prior.grid(v), dtype=np.float64) for v in codes.values]
-            bounds = np.concatenate(([0], np.cumsum([len(g) for g in grid]))).astype(np.int64)
-            points = np.concatenate(grid + [np.zeros(1)])
-            self._keep += [points, bounds]
-            self.thresholds.grid = <const double*><size_t>points.ctypes.data
-            self.thresholds.grid_start = <const int64_t*><size_t>bounds.ctypes.data
+            grid = [np.ascontiguousarray(prior.grid(v), dtype=np.float64) for v in values]
+            grid_pointers = np.array([g.ctypes.data for g in grid], dtype=np.uintp)
+            sizes = np.array([len(g) for g in grid], dtype=np.int64)
+            self._keep += [grid, grid_pointers, sizes]
+            self.thresholds.grid = <const double* const*><size_t>grid_pointers.ctypes.data
+            self.thresholds.n_grid = <const int64_t*><size_t>sizes.ctypes.data
 
     # ------------------------------------------------------------------------------------------- one tree, one sweep
 
@@ -215,36 +211,39 @@ cdef class EnsembleKernel:
         cdef int64_t n = traces.shape[0], done = first
         cdef int status = OK
         cdef StepInfo info
-        cdef int32_t j
         with nogil:
             while done < n and budget > 0 and status == OK:
                 if self.position == 0:
                     self.begin(bits)
                 set_leaf_params(&self.workspace.w, self.sigma2 / self.temperature, self.leaf_mean, self.leaf_var)
                 while self.position < self.n_trees and budget > 0 and status == OK:
-                    status = CANCELLED if self.cancel else self.update_tree(self.order[self.position], &info,
-                                                                            &plan.p, bits)
+                    status = self.update_tree(self.order[self.position], &info, &plan.p, bits)
                     if status == OK:
                         self.n_changed = self.n_changed + info.changed
                         self.n_root_changed = self.n_root_changed + info.root_changed
                         self.position = self.position + 1
                         budget -= (self.n_rows + 64) * (4 + info.n_stages)
+                    if self.workspace.w.cancel:
+                        status = CANCELLED
                 if status == OK and self.position == self.n_trees:
                     self.end(&traces[done, 0])
                     done += 1
                     if store_bits != NULL and done % store_every == 0:
-                        for j in range(self.n_trees):
-                            status = store_tree(&store.s, self.trees[j], &self.thresholds, store_bits)
-                            if status != OK:
-                                break
-        if status == CANCELLED:
-            self.cancel = 0
+                        status = store_forest(&store.s, self.trees, self.n_trees, &self.thresholds, store_bits)
+        self.take_interrupt(status == CANCELLED)
         check_status(status)
         return done
 
     def interrupt(self):
         """From another thread: end `advance`, now under way or the next one, with KeyboardInterrupt."""
-        self.cancel = 1
+        self.workspace.w.cancel = 1
+
+    def take_interrupt(self, bint honoured):
+        """Whether an interrupt was asked for; forget it once it is honoured."""
+        asked = bool(self.workspace.w.cancel)
+        if honoured:
+            self.workspace.w.cancel = 0
+        return asked
 
     def begin_sweep(self, rng):
         """For a sweep driven from Python: sigma2 and the order of the trees, returned as a list."""
@@ -255,6 +254,7 @@ cdef class EnsembleKernel:
         """(N,) R_j = y less the other trees, eq. (residual), a new array."""
         self.old_fit = self.states[j].fit()
         target = self.residual + self.old_fit
+        target.flags.writeable = False                  # `step` takes it for what it is, unread
         self.states[j].bind(target, self.residual)
         return target
 
@@ -279,12 +279,10 @@ cdef class EnsembleKernel:
     def end_sweep(self, double[::1] trace, ForestStore store=None, store_rng=None):
         """Close a sweep driven from Python: traces, and the forest with a store."""
         cdef bitgen_t* bits
-        cdef int32_t j
         self.end(&trace[0])
         if store is not None:
             bits = bitgen_of(store_rng)
-            for j in range(self.n_trees):
-                check_status(store_tree(&store.s, self.trees[j], &self.thresholds, bits))
+            check_status(store_forest(&store.s, self.trees, self.n_trees, &self.thresholds, bits))
 
     # -------------------------------------------------------------------------------------------------- checkpoints
 

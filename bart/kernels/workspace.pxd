@@ -1,12 +1,12 @@
 """Scratch of one chain: allocated once, grown geometrically, reused by every step."""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, uint32_t
 from bart.kernels.columns cimport Columns, Domain
 from bart.kernels.pool cimport Pool
 from bart.kernels.rowops cimport RowOps
 from bart.kernels.suffstat cimport LeafParams
 from bart.kernels.tree cimport Tree
-from bart.kernels.types cimport Decision, Stat
+from bart.kernels.types cimport Decision
 
 # What a step conditions on, besides the tree.
 cdef struct Target:
@@ -49,7 +49,7 @@ cdef struct Work:
     double* weight          # (n_particles,): normalised
     int32_t* ancestor       # (n_particles,)
     int32_t* spare          # (n_particles,)
-    const int* cancel       # nonzero: give up at the next safe point
+    int cancel              # set from another thread: give up at the next tree or stage
 
 cdef void set_leaf_params(Work* work, double sigma2, double leaf_mean, double leaf_var) noexcept nogil
 cdef int reserve_leaves(Work* work, int32_t n_leaves) noexcept nogil
@@ -58,6 +58,7 @@ cdef int reserve_queue(Particle* particle, int32_t n) noexcept nogil
 cdef const double* make_target(Work* work, const Tree* tree, const Target* target) noexcept nogil
 cdef int reserve_target(Work* work) noexcept nogil
 cdef void begin_step(Work* work, const Tree* tree, const Target* target) noexcept nogil
+cdef void add_old_values(Work* work, const Tree* tree) noexcept nogil
 cdef void sum_leaves(Work* work, const Tree* tree, const Target* target) noexcept nogil
 
 cdef class Workspace:

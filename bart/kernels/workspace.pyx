@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
-from bart.kernels.columns cimport Columns, Domain
+from bart.kernels.columns cimport Domain
 from bart.kernels.memory cimport grow
 from bart.kernels.pool cimport pool_free
 from bart.kernels.rowops cimport LANES, rowops
@@ -104,6 +104,7 @@ cdef void sum_leaves(Work* work, const Tree* tree, const Target* target) noexcep
 
 
 cdef void add_old_values(Work* work, const Tree* tree) noexcept nogil:
+    """From sums of the residual to sums of the target: count times the leaf value that it holds."""
     cdef int32_t l
     for l in range(tree.n_leaves):
         work.leaf_sum[l] += tree.nodes[tree.leaf_node[l]].n * work.old_value[l]

@@ -7,6 +7,7 @@ from ..kernels.state import RESAMPLING, KernelPlan
 from .base import BOOKKEEPING, TreeSampler
 
 FINAL = ("plain", "forced")
+MAX_PARTICLES = 1_000_000
 
 
 class ParticleGibbs(TreeSampler):
@@ -35,13 +36,16 @@ class ParticleGibbs(TreeSampler):
     def __init__(self, n_particles=10, resampling="multinomial", ess_threshold=None, final="plain",
                  bookkeeping="canonical", max_stages=None):
         self.n_particles = check_count(n_particles, "n_particles")
+        if self.n_particles > MAX_PARTICLES:
+            raise ValueError(f"n_particles must be at most {MAX_PARTICLES}, got {n_particles}")
         self.resampling = check_choice(resampling, "resampling", RESAMPLING)
         if ess_threshold is not None:
             ess_threshold = check_real(ess_threshold, "ess_threshold", 0, 1, closed="low")
         self.ess_threshold = ess_threshold
         self.final = check_choice(final, "final", FINAL)
         self.bookkeeping = check_choice(bookkeeping, "bookkeeping", BOOKKEEPING)
-        self.max_stages = None if max_stages is None else check_count(max_stages, "max_stages")
+        # A tree of at most 2^31 - 1 nodes never needs more.
+        self.max_stages = None if max_stages is None else min(check_count(max_stages, "max_stages"), 2**31 - 1)
 
     def __repr__(self):
         return (f"ParticleGibbs(n_particles={self.n_particles}, resampling={self.resampling!r}, "
