@@ -60,7 +60,7 @@ def extension(name):
         libraries=(["npyrandom"] if name == "rng" else []) + ([] if sys.platform == "win32" else ["m"]),
         define_macros=MACROS,
         extra_compile_args=FLAGS + TARGET_FLAGS.get(name, []),
-        depends=["bart/kernels/rowops_body.pxi"] if name.startswith("rowops_") else [],
+        depends=["bart/kernels/mutants.h", "bart/kernels/rowops_body.pxi", "bart/kernels/rowops_lists.pxi"],
     )
 
 

@@ -65,7 +65,7 @@ class Forests:
     Attributes
     ----------
     nodes : ndarray of (dim int32, left int32, value float64), shape (n_nodes,)
-        Trees one after the other, nodes of a tree in breadth-first order. A leaf has dim -1 and its value
+        Trees one after the other, each from its root, siblings side by side. A leaf has dim -1 and its value
         in scaled units; an internal node sends x[dim] <= value to node `left` of its tree, else to the
         node after it.
     starts : ndarray of int64, shape (n_draws * n_trees + 1,)

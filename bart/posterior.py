@@ -8,7 +8,7 @@ from .chain import TRACES, Forests
 from .data import check_rows
 from .diagnostics import summarise
 from .inputs import check_count, check_real
-from .kernels.forest import predict_draws
+from .kernels.forest import NODE_DTYPE, predict_draws
 from .progress import Bar
 from .storage import read_record, write_record
 from .summaries import Block, Prediction, Summary
@@ -313,10 +313,25 @@ def load(path):
     if not isinstance(record, dict) or record.get("format") != _FORMAT:
         raise ValueError(f"{os.fspath(path)!r} is not a saved run of this version ({_FORMAT})")
     forests, burn_forests = (
-        None if parts is None else [Forests(part["nodes"], part["starts"]) for part in parts]
+        None if parts is None else [_checked(Forests(part["nodes"], part["starts"]), path) for part in parts]
         for parts in (record["forests"], record["burn_forests"])
     )
     return Posterior(record["traces"], record["header"], forests, burn_forests)
+
+
+def _checked(forests, path):
+    """Stored forests in which every path from a root ends: no node but the root is without a parent, none has two."""
+    nodes, starts = forests.nodes, np.asarray(forests.starts)
+    sizes = np.diff(starts)
+    whole = nodes.dtype == NODE_DTYPE and starts[:1].tolist() == [0] and starts[-1] == len(nodes) and (sizes > 0).all()
+    if whole:
+        inner = nodes["dim"] >= 0
+        left, size = nodes["left"][inner], np.repeat(sizes, sizes)[inner]
+        parents = np.bincount(np.repeat(starts[:-1], sizes)[inner] + np.clip(left, 0, None), minlength=1)
+        whole = (left >= 1).all() and (left + 1 < size).all() and (left % 2 == 1).all() and parents.max() <= 1
+    if not whole:
+        raise ValueError(f"{os.fspath(path)!r} holds damaged forests")
+    return forests
 
 
 def _forest_records(forests):

@@ -37,7 +37,8 @@ class TreePrior:
         the gap's cut points, uniformly, so "midpoint" is refused there.
     cuts : {"width", "grid"}
         The mass of a gap: its width (a location uniform over the node's range), or the number of points it
-        holds of a grid of equally spaced cut points strictly inside the column's range.
+        holds of a grid of equally spaced cut points strictly inside the column's range. A cut point c is valid at
+        a node where it separates its rows, min <= c < max: rows at c itself go left.
     n_cuts : int
         Points of the grid; only with ``cuts="grid"``.
     dim_weights : sequence of D floats or None

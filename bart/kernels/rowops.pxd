@@ -40,7 +40,6 @@ cdef struct RowOps:
     # the same two over a list of rows
     void (*list_range)(uint32_t* low, uint32_t* high, const void* column, int32_t itemsize, const uint32_t* rows,
                        int64_t n) noexcept nogil
-    double (*list_sum)(const uint32_t* rows, int64_t n, const double* r) noexcept nogil
     # left, right = the rows on each side of a predicate, in order (each has room for n); s = sum of r over the left
     # ones (r may be NULL: no sum); returns their number
     int64_t (*partition)(uint32_t* left, uint32_t* right, double* s, const uint32_t* rows, int64_t n,

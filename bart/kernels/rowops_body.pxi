@@ -5,7 +5,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memset
 from bart.kernels.rowops cimport BLOCK, LANES, RowOps
-from bart.kernels.types cimport ABOVE, AT_MOST, EQUAL, Predicate
+from bart.kernels.types cimport ABOVE, AT_MOST, Predicate
 
 # Steps of range() must be literals: 4096 is BLOCK, 8 is LANES.
 ctypedef fused code_t:
@@ -288,78 +288,7 @@ cdef void masked_range(uint32_t* low, uint32_t* high, const void* column, int32_
             range_block[uint32_t](low, high, <const uint32_t*>column + start, mask, size)
 
 
-cdef inline void list_range_of(uint32_t* low, uint32_t* high, const code_t* column, const uint32_t* rows,
-                               int64_t n) noexcept nogil:
-    cdef int64_t i
-    cdef uint32_t lowest = 0xFFFFFFFF, highest = 0, c
-    for i in range(n):
-        c = column[rows[i]]
-        lowest = c if c < lowest else lowest
-        highest = c if c > highest else highest
-    low[0] = lowest
-    high[0] = highest
-
-
-cdef void list_range(uint32_t* low, uint32_t* high, const void* column, int32_t itemsize, const uint32_t* rows,
-                     int64_t n) noexcept nogil:
-    if itemsize == 1:
-        list_range_of[uint8_t](low, high, <const uint8_t*>column, rows, n)
-    elif itemsize == 2:
-        list_range_of[uint16_t](low, high, <const uint16_t*>column, rows, n)
-    else:
-        list_range_of[uint32_t](low, high, <const uint32_t*>column, rows, n)
-
-
-cdef double list_sum(const uint32_t* rows, int64_t n, const double* r) noexcept nogil:
-    cdef double acc[LANES]
-    cdef int64_t i, whole = n - n % LANES
-    cdef int32_t l
-    for l in range(LANES):
-        acc[l] = 0.0
-    for i in range(0, whole, 8):
-        for l in range(LANES):
-            acc[l] += r[rows[i + l]]
-    for i in range(whole, n):
-        acc[i - whole] += r[rows[i]]
-    return combine(acc)
-
-
-cdef inline int64_t partition_of(uint32_t* left, uint32_t* right, double* s, const uint32_t* rows, int64_t n,
-                                 const code_t* column, uint32_t cut, const double* r) noexcept nogil:
-    """Branch-free: both lists are written, the one that takes the row advances."""
-    cdef int64_t i, n_left = 0
-    cdef uint32_t row, goes_left
-    cdef double total = 0.0
-    for i in range(n):
-        row = rows[i]
-        goes_left = column[row] <= cut
-        left[n_left] = row
-        right[i - n_left] = row
-        n_left += goes_left
-        if r != NULL:
-            total += r[row] * <double><int32_t>goes_left
-    s[0] = total
-    return n_left
-
-
-cdef int64_t partition(uint32_t* left, uint32_t* right, double* s, const uint32_t* rows, int64_t n,
-                       const Predicate* where, const double* r) noexcept nogil:
-    if where.itemsize == 1:
-        return partition_of[uint8_t](left, right, s, rows, n, <const uint8_t*>where.column, where.cut, r)
-    if where.itemsize == 2:
-        return partition_of[uint16_t](left, right, s, rows, n, <const uint16_t*>where.column, where.cut, r)
-    return partition_of[uint32_t](left, right, s, rows, n, <const uint32_t*>where.column, where.cut, r)
-
-
-cdef void label_list(void* labels, int32_t itemsize, uint32_t label, const uint32_t* rows, int64_t n) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        if itemsize == 1:
-            (<uint8_t*>labels)[rows[i]] = <uint8_t>label
-        elif itemsize == 2:
-            (<uint16_t*>labels)[rows[i]] = <uint16_t>label
-        else:
-            (<uint32_t*>labels)[rows[i]] = label
+include "rowops_lists.pxi"
 
 
 cdef inline bint satisfies(const Predicate* where, int32_t n_where, int64_t row) noexcept nogil:
@@ -427,7 +356,6 @@ OPS.renumber = renumber
 OPS.select = select
 OPS.masked_range = masked_range
 OPS.list_range = list_range
-OPS.list_sum = list_sum
 OPS.partition = partition
 OPS.label_list = label_list
 OPS.differ = differ

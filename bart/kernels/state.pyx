@@ -11,7 +11,7 @@ from bart.kernels.particles cimport step_particles
 from bart.kernels.rng cimport bitgen_of, normal
 from bart.kernels.starts cimport NO_SUCH_RULE, draw_from_prior, grow_leaf, overgrow
 from bart.kernels.suffstat cimport leaf_posterior_mean, leaf_posterior_sd
-from bart.kernels.tree cimport (NONE, ROOT, Node, Tree, breadth_first, labels_reserve, make_stump, tree_copy,
+from bart.kernels.tree cimport (NONE, ROOT, Node, Tree, breadth_first, labels_reserve, tree_copy,
                                 tree_depth, tree_free, tree_init, tree_reserve)
 from bart.kernels.types cimport CANCELLED, NO_MEMORY, OK, TOO_MANY_STAGES, Stat, StepInfo
 from bart.kernels.workspace cimport (Target, Work, Workspace, begin_step, reserve_leaves, reserve_target,

@@ -5,10 +5,10 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from numpy.random cimport bitgen_t
-from bart.kernels.columns cimport Columns, Domain, predicate_of
+from bart.kernels.columns cimport Domain, predicate_of
 from bart.kernels.nodeset cimport NodeSet, node_can_split, node_range
 from bart.kernels.pool cimport Pool, pool_free, pool_make_rows, pool_pair, pool_root, pool_set
-from bart.kernels.resampling cimport draw_final, normalise, resample, wants_resampling
+from bart.kernels.resampling cimport draw_final, resample
 from bart.kernels.rng cimport bitgen_of
 from bart.kernels.state cimport KernelPlan, Plan, TreeState, check_status, draw_values, run_kernel, settle_labels
 from bart.kernels.state import RESAMPLING
@@ -362,9 +362,6 @@ cdef class RowLoops:
         self.ops.list_range(&low, &high, <const void*><size_t>column.ctypes.data, column.itemsize, &rows[0],
                             rows.shape[0])
         return low, high
-
-    def list_sum(self, const uint32_t[::1] rows, const double[::1] r):
-        return self.ops.list_sum(&rows[0], rows.shape[0], &r[0])
 
     def partition(self, const uint32_t[::1] rows, where, const double[::1] r):
         cdef Predicate[12] p

@@ -16,7 +16,7 @@ cdef struct Node:
     int32_t leaf            # leaf number, 0..n_leaves-1; NONE at an internal node
     int64_t n               # training rows
     int8_t can_split        # whether the rows allow a valid split; UNKNOWN until asked
-    int8_t staged           # bookkeeping "authors" only: this unsplittable leaf costs a particle stage
+    int8_t staged           # bookkeeping "authors" only: this leaf costs a particle stage though it may not split
     double log_rule         # log prior of the rule given the node's rows; NAN until asked
     double value            # leaf value mu
 

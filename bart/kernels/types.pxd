@@ -1,6 +1,6 @@
 """Types shared by all kernels, and the switch of the mutant build."""
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 # What a kernel returns when it can fail. On anything but OK the tree, its labels and the residual are as before.
 cdef enum Status:
