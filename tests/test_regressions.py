@@ -52,6 +52,14 @@ def residual_error(ensemble):
     return abs(ensemble.residual - (ensemble.model.dataset.y_scaled - fits)).max()
 
 
+def runs_through(ensemble, n_sweeps):
+    """Run; an interrupt that nobody asked for would end the whole session of tests."""
+    try:
+        ensemble.run(n_sweeps)
+    except KeyboardInterrupt:
+        pytest.fail("interrupted again")
+
+
 def rules_of(tree):
     if tree is not None:
         yield tree[:2]
@@ -154,23 +162,19 @@ def test_a5_too_many_particles():
 # ---------------------------------------------------------------------------------------------------------- exact laws
 
 
-def leaf_laws(problem):
-    return {f"{k} leaves": p for k, p in enumerate(problem.posterior().p_n_leaves(), start=1)}
-
-
 @pytest.mark.parametrize("inner", SAMPLERS)
 def test_b1_leaf_values_drawn_before_a_compiled_step(inner, seed):
     """The step then took the residual with the new leaf values for its target; it sees the target it was given."""
-    X, y = np.arange(6.0)[:, None], np.array([1.3, -0.4, 0.6, -1.5, 0.2, 0.9])
-    model = bart.Model(X, y, n_trees=1, alpha=0.95, beta=0.5, sigma=0.7, leaf_var=1.0, leaf_mean=0.0, scale=False)
-    exact = leaf_laws(Problem(X, y, 0.49, 1.0, alpha=0.95, beta=0.5))
+    X, y = np.arange(6.0)[:, None], np.array([3.0, 3.2, 2.8, 3.1, 2.9, 3.0])
+    model = bart.Model(X, y, n_trees=1, alpha=0.9, beta=1.0, sigma=1.0, leaf_var=9.0, leaf_mean=0.0, scale=False)
+    law = Problem(X, y, 1.0, 9.0, alpha=0.9, beta=1.0).posterior().p_n_leaves()
 
     def run(n, repeat):
         sampler = Wrapped(SAMPLERS[inner], bart.draw_leaf_values)
         leaves = bart.Ensemble(model, sampler, np.random.default_rng([seed, repeat])).run(n + 100)["n_leaves"][100:]
-        return {f"{k} leaves": leaves == k for k in range(1, 7)}
+        return {k: leaves == k for k in (1, 2, 3)}
 
-    assert_means(run, exact, 8000)
+    assert_means(run, {k: law[k - 1] for k in (1, 2, 3)}, 8000)     # the error: z of -10 to -13 for a stump
 
 
 def test_b2_a_target_changed_in_place(rng):
@@ -202,15 +206,15 @@ def test_b3_gaps_of_a_few_ulps(column, rng):
         state.draw_from_prior(rng)
         counts[state.structure[1]] += 1
     assert g_test(counts, widths) > LEVEL
-    # Without data weight a filter of one free particle is a draw from the prior: the other path to a first rule.
+    # The other path to a first rule: without data weight a free particle that survives is a draw from the prior.
     flat, empty = bart.StepParams(1e12, 1e-12), np.zeros(len(values))
-    found = replicate(bart.ParticleGibbs(2), state, None, empty, flat, rng, 20_000)
+    found = replicate(bart.ParticleGibbs(2), state, None, empty, flat, rng, 40_000)
     roots = np.zeros(len(widths))
     for key, count in found.items():
         dim, code = np.frombuffer(key, dtype=np.int64)[:2]
         if dim >= 0:
             roots[code] += count
-    assert roots.sum() > 5000 and g_test(roots, widths) > LEVEL
+    assert roots.sum() > 4000 and g_test(roots, widths) > LEVEL
 
 
 @pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg"])
@@ -258,7 +262,7 @@ def test_c1_one_interrupt_of_a_python_sampler(inner, rng):
     with pytest.raises(KeyboardInterrupt):
         ensemble.run(3)
     assert residual_error(ensemble) < 1e-12
-    ensemble.run(5)
+    runs_through(ensemble, 5)
     assert residual_error(ensemble) < 1e-12
 
 
@@ -276,43 +280,44 @@ def test_c1_an_interrupt_within_a_step_of_a_python_sampler(inner, rng):
     with pytest.raises(KeyboardInterrupt):
         ensemble.run(5)
     assert ensemble.n_sweeps == 0 and residual_error(ensemble) < 1e-12
-    ensemble.run(5)
+    runs_through(ensemble, 5)
     assert ensemble.n_sweeps == 5 and residual_error(ensemble) < 1e-12
 
 
 LONG_STEP = """
-import signal, sys, time
+import sys, time
 import numpy as np
 import bart
-rng = np.random.default_rng(0)
+rng = np.random.default_rng(int(sys.argv[1]))
 X = rng.random((400_000, 5))
 y = np.sin(6 * X[:, 0]) + 0.1 * rng.standard_normal(len(X))
 state = bart.TreeState(bart.RankCodes(X), bart.TreePrior(alpha=0.99, beta=0.05))
-sampler, params = bart.ParticleGibbs(60), bart.StepParams(0.01, 1.0)
+sampler, params = bart.ParticleGibbs(200), bart.StepParams(0.01, 1.0)
 print("ready", flush=True)
 try:
-    while True:
+    for _ in range(3):
         sampler.step(state, y, params, rng)
+    print("lost", flush=True)
 except KeyboardInterrupt:
-    print(time.monotonic(), state.n_leaves == len(state.leaf_counts()), flush=True)
+    print(time.monotonic(), flush=True)
 """
 
 
-def test_c2_ctrl_c_within_one_particle_step():
+def test_c2_ctrl_c_within_one_particle_step(seed):
     """Signals waited for the end of a whole particle step, seconds on large data; they are seen between stages."""
-    child = subprocess.Popen([sys.executable, "-c", LONG_STEP], stdout=subprocess.PIPE, text=True,
+    child = subprocess.Popen([sys.executable, "-c", LONG_STEP, str(seed)], stdout=subprocess.PIPE, text=True,
                              env=child_environment())
     try:
         assert child.stdout.readline() == "ready\n"
-        time.sleep(0.7)                                     # some stages into the step
+        time.sleep(0.3)                                     # some stages into the first step
         sent = time.monotonic()                             # one clock for all processes
         child.send_signal(signal.SIGINT)
-        out, _ = child.communicate(timeout=60)
+        out, _ = child.communicate(timeout=120)
     finally:
         child.kill()
-    honoured, sound = out.split()
-    assert child.returncode == 0 and sound == "True"
-    assert float(honoured) - sent < 1.5
+        child.wait()
+    assert out != "lost\n", "the signal was swallowed"
+    assert child.returncode == 0 and float(out) - sent < 1.5
 
 
 def test_c3_a_refused_structure_leaves_the_tree(rng):

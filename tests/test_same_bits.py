@@ -131,3 +131,19 @@ def test_vector_width_changes_no_bit():
     if len(found) < 2:
         pytest.skip(f"this processor runs {list(found)} alone")
     assert len(set(found.values())) == 1, found
+
+
+def test_a_state_taken_at_an_interrupt_on_the_last_tree_continues(rng):
+    """The sweep is not closed yet; the continuation closes it and equals the run without an interrupt."""
+    X = rng.random((50, 2))
+    model = bart.Model(X, X[:, 0], n_trees=1, sigma=0.1)
+    whole, cut = (bart.Ensemble(model, bart.GrowPrune(), np.random.default_rng(5)) for _ in range(2))
+    expected = whole.run(6)
+    cut.run(3)
+    cut.interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        cut.run(1)
+    after = bart.Ensemble(model, bart.GrowPrune(), np.random.default_rng(2))
+    after.rng.bit_generator.state = cut.rng.bit_generator.state
+    after.set_state(cut.get_state())
+    np.testing.assert_array_equal(after.run(3)["log_likelihood"], expected["log_likelihood"][3:])

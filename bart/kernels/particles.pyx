@@ -1,6 +1,6 @@
 """Particle Gibbs: conditional SMC over partial trees (algorithm 2 of the paper)."""
 
-from cpython.exc cimport PyErr_CheckSignals, PyErr_Clear
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 from numpy.random cimport bitgen_t
@@ -268,12 +268,22 @@ cdef int take_offspring(Work* work, int32_t n_particles, bint authors) noexcept 
     return OK
 
 
+_raised = []            # what a signal's handler raised within a step, until the step has ended
+
+
+def take_raised():
+    """The exception to raise for a step that was given up: that of a signal's handler, or KeyboardInterrupt."""
+    return _raised.pop() if _raised else KeyboardInterrupt()
+
+
 cdef bint signal_pending() noexcept with gil:
-    """Whether Python has a signal to handle (Ctrl-C on the main thread); its exception is raised again later."""
-    if PyErr_CheckSignals() == 0:
-        return False
-    PyErr_Clear()
-    return True
+    """Let Python handle a signal that has come in (Ctrl-C on the main thread); True if its handler raised."""
+    try:
+        PyErr_CheckSignals()
+    except BaseException as error:
+        _raised.append(error)
+        return True
+    return False
 
 
 cdef int run_stages(Work* work, StepInfo* info, const Tree* tree, int32_t n_old, const double* target,

@@ -17,6 +17,8 @@ from bart.kernels.types cimport CANCELLED, NO_MEMORY, OK, TOO_MANY_STAGES, Stat,
 from bart.kernels.workspace cimport (Target, Work, Workspace, begin_step, reserve_leaves, reserve_target,
                                      set_leaf_params, sum_leaves)
 
+from bart.kernels.particles import take_raised
+
 MOVES = ("none", "grow", "prune", "change", "swap", "pg")
 DUMP_DTYPE = np.dtype([("parent", "i4"), ("left", "i4"), ("depth", "i4"), ("dim", "i4"), ("code", "u4"), ("leaf", "i4"),
                        ("n", "i8"), ("can_split", "i1"), ("staged", "i1"), ("log_rule", "f8"), ("value", "f8")])
@@ -58,7 +60,7 @@ cdef int check_status(int status) except -1:
     if status == TOO_MANY_STAGES:
         raise RuntimeError("particle Gibbs reached max_stages before all particles were finished")
     if status == CANCELLED:
-        raise KeyboardInterrupt
+        raise take_raised()
     if status != OK:
         raise RuntimeError(f"status {status} of a kernel")
     return 0

@@ -223,8 +223,8 @@ cdef class EnsembleKernel:
                         self.n_root_changed = self.n_root_changed + info.root_changed
                         self.position = self.position + 1
                         budget -= (self.n_rows + 64) * (4 + info.n_stages)
-                    if self.workspace.w.cancel:
-                        status = CANCELLED
+                        if self.workspace.w.cancel:
+                            status = CANCELLED
                 if status == OK and self.position == self.n_trees:
                     self.end(&traces[done, 0])
                     done += 1
