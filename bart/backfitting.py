@@ -281,7 +281,8 @@ class Ensemble:
         kernel = self._kernel
         if len(state["trees"]) != self.model.n_trees or len(state["residual"]) != len(kernel.residual):
             raise ValueError("state: it belongs to another model")
-        if not 0 <= state["position"] <= self.model.n_trees or sorted(state["order"]) != list(range(self.model.n_trees)):
+        n_trees = self.model.n_trees
+        if not 0 <= state["position"] <= n_trees or sorted(state["order"]) != list(range(n_trees)):
             raise ValueError(f"state: position {state['position']} is not within a sweep")
         for tree, nodes in zip(self.trees, state["trees"], strict=True):
             tree.restore(nodes)
