@@ -16,7 +16,7 @@ from bart.samplers import draw_leaf_values
 
 pytestmark = pytest.mark.kernel
 
-N_REPLICAS = 20_000 if os.environ.get("BART_TEST_LIB") and not os.environ.get("BART_MUTANT") else 100_000
+N_REPLICAS = 100_000
 LEVEL = 1e-5
 
 LOCAL = {"growprune": ("growprune", {}), "growprune-.3": ("growprune", {"p_grow": 0.3}), "cgm": ("cgm", {}),
