@@ -3,7 +3,8 @@
 import numpy as np
 
 from libc.math cimport log, log1p, pow
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from bart.kernels.types cimport value_at
 
 
 cdef const void* column_of(const Columns* columns, int32_t dim) noexcept nogil:
@@ -23,12 +24,7 @@ cdef Predicate predicate_of(const Columns* columns, int32_t dim, uint32_t code, 
 
 cdef uint32_t code_at(const Columns* columns, int32_t dim, int64_t row) noexcept nogil:
     """The code of one cell."""
-    cdef const void* column = column_of(columns, dim)
-    if columns.itemsize == 1:
-        return (<const uint8_t*>column)[row]
-    if columns.itemsize == 2:
-        return (<const uint16_t*>column)[row]
-    return (<const uint32_t*>column)[row]
+    return value_at(column_of(columns, dim), columns.itemsize, row)
 
 
 cdef double mass_between(const Columns* columns, int32_t dim, uint32_t low, uint32_t high) noexcept nogil:

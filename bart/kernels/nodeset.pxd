@@ -21,7 +21,6 @@ cdef struct NodeSet:
 
 cdef bint prefer_rows(int64_t n, int32_t depth, int64_t n_rows) noexcept nogil
 cdef NodeSet leaf_set(const void* labels, int32_t itemsize, uint32_t leaf, int64_t n) noexcept nogil
-cdef bint holds(const NodeSet* node, int64_t row) noexcept nogil
 cdef bint node_range(uint32_t* low, uint32_t* high, const NodeSet* node, const Columns* columns, int32_t dim,
                      const RowOps* ops) noexcept nogil
 cdef bint node_can_split(const NodeSet* node, const Columns* columns, const RowOps* ops) noexcept nogil

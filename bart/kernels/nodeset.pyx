@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from bart.kernels.columns cimport Columns, code_at, column_of, mass_between
 from bart.kernels.rowops cimport RowOps
-from bart.kernels.types cimport ABOVE, AT_MOST, EQUAL, Predicate
+from bart.kernels.types cimport EQUAL, satisfies
 
 
 cdef bint prefer_rows(int64_t n, int32_t depth, int64_t n_rows) noexcept nogil:
@@ -27,36 +27,11 @@ cdef NodeSet leaf_set(const void* labels, int32_t itemsize, uint32_t leaf, int64
     return node
 
 
-cdef inline uint32_t label_at(const Predicate* p, int64_t row) noexcept nogil:
-    if p.itemsize == 1:
-        return (<const unsigned char*>p.column)[row]
-    if p.itemsize == 2:
-        return (<const unsigned short*>p.column)[row]
-    return (<const uint32_t*>p.column)[row]
-
-
-cdef bint holds(const NodeSet* node, int64_t row) noexcept nogil:
-    """Whether a row is in a node in PREDICATES form."""
-    cdef int32_t k
-    cdef uint32_t c
-    for k in range(node.n_where):
-        c = label_at(&node.where[k], row)
-        if node.where[k].relation == AT_MOST:
-            if c > node.where[k].cut:
-                return False
-        elif node.where[k].relation == ABOVE:
-            if c <= node.where[k].cut:
-                return False
-        elif c != node.where[k].cut:
-            return False
-    return True
-
-
 cdef int64_t first_held(const NodeSet* node, const uint32_t* rows, int32_t n) noexcept nogil:
     """The first of n rows that lies in the node; -1 if none does."""
     cdef int32_t k
     for k in range(n):
-        if holds(node, rows[k]):
+        if satisfies(node.where, node.n_where, rows[k]):
             return rows[k]
     return -1
 

@@ -5,7 +5,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memset
 from bart.kernels.rowops cimport BLOCK, LANES, RowOps
-from bart.kernels.types cimport ABOVE, AT_MOST, Predicate
+from bart.kernels.types cimport ABOVE, AT_MOST, Predicate, satisfies, value_at
 
 # Steps of range() must be literals: 4096 is BLOCK, 8 is LANES.
 ctypedef fused code_t:
@@ -248,14 +248,6 @@ cdef int64_t select(uint32_t* rows, const Predicate* where, int32_t n_where, int
     return n
 
 
-cdef inline uint32_t code_at(const void* column, int32_t itemsize, int64_t row) noexcept nogil:
-    if itemsize == 1:
-        return (<const uint8_t*>column)[row]
-    if itemsize == 2:
-        return (<const uint16_t*>column)[row]
-    return (<const uint32_t*>column)[row]
-
-
 cdef inline void range_block(uint32_t* low, uint32_t* high, const code_t* column, const uint8_t* mask,
                              int32_t n) noexcept nogil:
     cdef int32_t i
@@ -291,22 +283,6 @@ cdef void masked_range(uint32_t* low, uint32_t* high, const void* column, int32_
 include "rowops_lists.pxi"
 
 
-cdef inline bint satisfies(const Predicate* where, int32_t n_where, int64_t row) noexcept nogil:
-    cdef int32_t k
-    cdef uint32_t c
-    for k in range(n_where):
-        c = code_at(where[k].column, where[k].itemsize, row)
-        if where[k].relation == AT_MOST:
-            if c > where[k].cut:
-                return False
-        elif where[k].relation == ABOVE:
-            if c <= where[k].cut:
-                return False
-        elif c != where[k].cut:
-            return False
-    return True
-
-
 cdef bint differ(const char* codes, int32_t itemsize, int64_t n_rows, const int32_t* candidates,
                  int32_t n_candidates, const Predicate* where, int32_t n_where, const uint32_t* rows,
                  int64_t n) noexcept nogil:
@@ -322,7 +298,7 @@ cdef bint differ(const char* codes, int32_t itemsize, int64_t n_rows, const int3
             continue
         for k in range(n_candidates):
             column = codes + <int64_t>candidates[k] * n_rows * itemsize
-            if code_at(column, itemsize, row) != code_at(column, itemsize, first):
+            if value_at(column, itemsize, row) != value_at(column, itemsize, first):
                 return True
     return False
 

@@ -4,11 +4,11 @@ from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport Columns, code_at, is_candidate, mass_between, p_split_at
-from bart.kernels.nodeset cimport NodeSet, holds, node_range
+from bart.kernels.nodeset cimport NodeSet, node_range
 from bart.kernels.pool cimport pool_ask
 from bart.kernels.rng cimport below, bernoulli, uniform
 from bart.kernels.tree cimport NONE
-from bart.kernels.types cimport MUTANT, NO_MEMORY, OK, Decision
+from bart.kernels.types cimport MUTANT, NO_MEMORY, OK, Decision, satisfies
 
 
 cdef uint32_t draw_code(uint32_t low, uint32_t high, const Columns* columns, int32_t dim,
@@ -54,7 +54,7 @@ cdef uint32_t middle_of_own_gap(const Decision* rule, const NodeSet* node, Work*
     cdef int64_t i, row
     for i in range(node.n if node.rows != NULL else columns.n_rows):
         row = node.rows[i] if node.rows != NULL else i
-        if node.rows == NULL and not holds(node, row):
+        if node.rows == NULL and not satisfies(node.where, node.n_where, row):
             continue
         c = code_at(columns, rule.dim, row)
         if c <= rule.code:

@@ -5,9 +5,7 @@ from numpy.random cimport bitgen_t
 from bart.kernels.tree cimport Tree
 from bart.kernels.workspace cimport Work
 
-cdef enum:
-    NO_SUCH_RULE = 100      # grow_leaf: a rule of prior probability 0, as one that leaves a side without rows
-
 cdef int grow_leaf(Tree* tree, Work* work, int32_t node, int32_t dim, uint32_t code) noexcept nogil
+cdef bint has_rule(const Tree* tree, Work* work, int32_t node, int32_t dim, uint32_t code) noexcept nogil
 cdef int draw_from_prior(Tree* tree, Work* work, bitgen_t* rng) noexcept nogil
 cdef int overgrow(Tree* tree, Work* work, int32_t n_leaves, bitgen_t* rng) noexcept nogil

@@ -14,7 +14,7 @@ from bart.kernels.workspace cimport Work, reserve_leaves
 
 
 cdef int grow_leaf(Tree* tree, Work* work, int32_t node, int32_t dim, uint32_t code) noexcept nogil:
-    """Split a leaf by a given rule, labels included; NO_SUCH_RULE, and nothing done, where the prior lacks it."""
+    """Split a leaf by a rule that the prior has there, labels included."""
     cdef NodeSet rows
     cdef int64_t n_left
     cdef double unused
@@ -23,13 +23,17 @@ cdef int grow_leaf(Tree* tree, Work* work, int32_t node, int32_t dim, uint32_t c
         return NO_MEMORY
     rows = leaf_set(tree.labels, tree.itemsize, tree.nodes[node].leaf, tree.nodes[node].n)
     rows.where[1] = predicate_of(work.columns, dim, code, AT_MOST)
-    if log_rule(&rows, dim, code, work) == -INFINITY:
-        return NO_SUCH_RULE
     work.ops.masked_sum(&n_left, &unused, rows.where, 2, NULL, tree.n_rows)
     rows.where[1].relation = ABOVE
     work.ops.relabel(tree.labels, tree.itemsize, tree.n_leaves, rows.where, 2, tree.n_rows)
     add_children(tree, node, dim, code, n_left)
     return OK
+
+
+cdef bint has_rule(const Tree* tree, Work* work, int32_t node, int32_t dim, uint32_t code) noexcept nogil:
+    """Whether the prior has a rule at a leaf; not one that leaves a side without rows, for one."""
+    cdef NodeSet rows = leaf_set(tree.labels, tree.itemsize, tree.nodes[node].leaf, tree.nodes[node].n)
+    return log_rule(&rows, dim, code, work) > -INFINITY
 
 
 cdef int draw_from_prior(Tree* tree, Work* work, bitgen_t* rng) noexcept nogil:

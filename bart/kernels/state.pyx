@@ -9,7 +9,7 @@ from bart.kernels.change_swap cimport step_local
 from bart.kernels.columns cimport Domain, code_at
 from bart.kernels.particles cimport step_particles
 from bart.kernels.rng cimport bitgen_of, normal
-from bart.kernels.starts cimport NO_SUCH_RULE, draw_from_prior, grow_leaf, overgrow
+from bart.kernels.starts cimport draw_from_prior, grow_leaf, has_rule, overgrow
 from bart.kernels.suffstat cimport leaf_posterior_mean, leaf_posterior_sd
 from bart.kernels.tree cimport (NONE, ROOT, Node, Tree, breadth_first, labels_reserve, tree_copy,
                                 tree_depth, tree_free, tree_init, tree_reserve)
@@ -142,7 +142,6 @@ cdef class TreeState:
     @structure.setter
     def structure(self, structure):
         cdef Tree made
-        cdef int status
         cdef int32_t node, dim
         check_status(tree_init(&made, self.t.n_rows))
         try:
@@ -154,11 +153,10 @@ cdef class TreeState:
                 dim, code, left, right = rule
                 if not 0 <= dim < self.domain.c.n_dims or not 0 <= code < self.domain.c.last_code[dim]:
                     raise ValueError(f"structure: rule ({dim}, {code}) is no gap of the training columns")
-                status = grow_leaf(&made, &self.workspace.w, node, dim, code)
-                if status == NO_SUCH_RULE:
+                if not has_rule(&made, &self.workspace.w, node, dim, code):
                     raise ValueError(f"structure: rule ({dim}, {code}) has prior probability 0 there, as one that "
                                      "leaves a side without rows")
-                check_status(status)
+                check_status(grow_leaf(&made, &self.workspace.w, node, dim, code))
                 waiting.append((made.nodes[node].left, left))
                 waiting.append((made.nodes[node].left + 1, right))
             self._take(&made)

@@ -1,6 +1,6 @@
 """Types shared by all kernels, and the switch of the mutant build."""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
 # What a kernel returns when it can fail. On anything but OK the tree, its labels and the residual are as before.
 cdef enum Status:
@@ -20,6 +20,30 @@ cdef struct Predicate:
     int32_t itemsize        # bytes a code: 1, 2 or 4
     int32_t relation        # a Relation
     uint32_t cut            # a code
+
+cdef inline uint32_t value_at(const void* column, int32_t itemsize, int64_t row) noexcept nogil:
+    """One entry of a column of codes or leaf numbers."""
+    if itemsize == 1:
+        return (<const uint8_t*>column)[row]
+    if itemsize == 2:
+        return (<const uint16_t*>column)[row]
+    return (<const uint32_t*>column)[row]
+
+cdef inline bint satisfies(const Predicate* where, int32_t n_where, int64_t row) noexcept nogil:
+    """Whether a row satisfies all predicates."""
+    cdef int32_t k
+    cdef uint32_t c
+    for k in range(n_where):
+        c = value_at(where[k].column, where[k].itemsize, row)
+        if where[k].relation == AT_MOST:
+            if c > where[k].cut:
+                return False
+        elif where[k].relation == ABOVE:
+            if c <= where[k].cut:
+                return False
+        elif c != where[k].cut:
+            return False
+    return True
 
 # Sufficient statistic of a node for Gaussian data (design: n, w, s).
 cdef struct Stat:
