@@ -7,6 +7,7 @@ BART_MUTANTS=1   the mutant build of the tests: known errors, chosen at run time
 BART_ANNOTATE=1  Cython's annotated HTML beside the generated C
 """
 
+import glob
 import os
 import platform
 import sys
@@ -60,7 +61,7 @@ def extension(name):
         libraries=(["npyrandom"] if name == "rng" else []) + ([] if sys.platform == "win32" else ["m"]),
         define_macros=MACROS,
         extra_compile_args=FLAGS + TARGET_FLAGS.get(name, []),
-        depends=["bart/kernels/mutants.h", "bart/kernels/rowops_body.pxi", "bart/kernels/rowops_lists.pxi"],
+        depends=sorted(glob.glob("bart/kernels/*.h") + glob.glob("bart/kernels/*.pxi")),
     )
 
 

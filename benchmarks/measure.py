@@ -64,6 +64,38 @@ class Pass:
         return cpu_seconds(self._run) / self._repeats
 
 
+def time_updates(ensemble, n_pairs, n_sweeps):
+    """Pairs of measurements, one after the other in one process: some sweeps, some passes.
+
+    Parameters
+    ----------
+    ensemble : bart.Ensemble
+        Runs on; its state at the call should be one the sampler stays at.
+    n_pairs, n_sweeps : int
+        Pairs, and the sweeps of each.
+
+    Returns
+    -------
+    dict
+        ``us_per_update`` (of one tree), ``us_per_pass``, ``passes`` (their ratio, pair by pair), each as `middle`
+        gives it; ``mean_leaves`` of a tree; ``changed``, the share of updates that changed the tree.
+    """
+    model = ensemble.model
+    unit = Pass(model.codes, ensemble.residual)
+    updates, passes, leaves, changed = [], [], [], []
+    for _ in range(n_pairs):
+        found = {}
+        seconds = cpu_seconds(lambda found=found: found.update(ensemble.run(n_sweeps)))
+        updates.append(seconds / (n_sweeps * model.n_trees))
+        passes.append(unit.seconds())
+        leaves.append(found["n_leaves"].mean() / model.n_trees)
+        changed.append(found["tree_changed"].mean())
+    return {"n_rows": model.dataset.n_rows, "n_dims": model.dataset.n_dims, "n_trees": model.n_trees,
+            "code_bytes": model.codes.codes.itemsize, "us_per_update": middle(1e6 * np.array(updates)),
+            "us_per_pass": middle(1e6 * np.array(passes)), "passes": middle(np.divide(updates, passes)),
+            "mean_leaves": float(np.mean(leaves)), "changed": float(np.mean(changed))}
+
+
 def _status_bytes(field):
     with open("/proc/self/status", encoding="ascii") as file:
         for line in file:

@@ -1,9 +1,12 @@
-"""Times of sweeps, and memory, of every sampler: one deep tree, real data, many trees.
+"""Times of sweeps, and memory, of every sampler: one deep tree, real data, many rows, many trees, and their growth.
 
-    python -m benchmarks.sweeps [--quick] [--only hypercube houses friedman] [--samplers ...] [--out FOLDER]
+    python -m benchmarks.sweeps [--quick] [--only hypercube houses million friedman growth] [--samplers ...]
+                                [--out FOLDER]
+    python -m benchmarks.sweeps --plot [--out FOLDER]
 
-Prints a table for each part and writes it to FOLDER/part.json (benchmarks/results by default; with --quick, nothing
-unless --out is given).
+Prints tables for each part and writes them to FOLDER/part.json (benchmarks/results by default; with --quick, nothing
+unless --out is given). `growth` also draws FOLDER/benchmark_growth.png (figures/ by default); --plot does so alone,
+from stored results.
 """
 
 import argparse
@@ -21,7 +24,8 @@ from experiments.problems import friedman, hypercube, true_tree
 from experiments.report import WIDTH, Table, write_json
 from experiments.settings import PAPER
 
-from . import measure
+from . import growth_plot, measure
+from .growth import growth_part, growth_tables
 from .measure import SAMPLERS
 
 N_TREES = 200
@@ -57,44 +61,56 @@ def one_tree_run(model, sampler, init, n_sweeps, seed):
     return 1e3 * seconds / n_sweeps, found["n_leaves"].mean(), found["log_likelihood"].mean()
 
 
-def hypercube_table(records):
+def hypercube_tables(records):
     rows = [[f"hypercube-{r['n_dims']}", r["sampler"], r["start"], str(r["n_rows"]),
              f"{r['ms_per_sweep']['median']:.4f}", f"{r['ms_per_sweep']['min']:.4f}", f"{r['mean_leaves']:.1f}",
              f"{r['log_likelihood']:.0f}"] for r in records]
     first = records[0]
-    return Table(
+    return [Table(
         f"One tree: CPU time of a sweep, {first['ms_per_sweep']['repeats']} chains of {first['n_sweeps']} sweeps",
         [("problem", ""), ("sampler", ""), ("start", ""), ("rows", ""), ("ms a sweep", "median"),
          ("ms a sweep", "least"), ("leaves", "mean"), ("log-lik", "mean")],
         rows,
         ["Settings PAPER, data seed 1; time, leaves and log-likelihood are of the second half of each chain, median "
          "or mean over the chains. A sweep draws sigma, the tree and its leaf values, and records its traces."],
-        n_left=3)
+        n_left=3)]
 
 
-# ---------------------------------------------------------------------------------------------------- real data
+# ----------------------------------------------------------------------------------------- a process for each run
 def houses_part(quick, samplers):
-    """All of CaliforniaHouses, a process for each sampler, through `bart.sample` with its forests stored."""
+    """All of CaliforniaHouses."""
     folder = os.environ.get("PGBART_DATA")
     if not folder:
         print("houses: left out, PGBART_DATA is not set", file=sys.stderr)
         return []
     table = np.loadtxt(os.path.join(folder, "california_housing", "cal_housing.data"), delimiter=",")
-    task = {"n_burn": 2 if quick else 50, "n_draws": 3 if quick else 100}
+    n_burn, n_draws, repeats = (2, 3, 1) if quick else (50, 100, 3)
+    return run_children(table[:, :8], table[:, 8], samplers, n_burn, n_draws, repeats)
+
+
+def million_part(quick, samplers):
+    """A million rows of Friedman's function."""
+    problem = friedman(20_000 if quick else 1_000_000, seed=1)
+    n_burn, n_draws = (2, 3) if quick else (10, 10)
+    return run_children(problem.X_train, problem.y_train, samplers, n_burn, n_draws, 1)
+
+
+def run_children(X, y, samplers, n_burn, n_draws, repeats):
+    """Records of `bart.sample` on these data, forests stored, each run in a process of its own."""
     records = []
     with tempfile.TemporaryDirectory() as scratch:
-        np.save(os.path.join(scratch, "X.npy"), np.ascontiguousarray(table[:, :8]))
-        np.save(os.path.join(scratch, "y.npy"), np.ascontiguousarray(table[:, 8]))
+        np.save(os.path.join(scratch, "X.npy"), np.ascontiguousarray(X))
+        np.save(os.path.join(scratch, "y.npy"), np.ascontiguousarray(y))
         for name in samplers:
-            for _ in range(1 if quick else 3):
-                command = [sys.executable, "-m", "benchmarks.sweeps", "--child",
-                           json.dumps({**task, "sampler": name, "folder": scratch})]
+            task = {"sampler": name, "n_burn": n_burn, "n_draws": n_draws}
+            command = [sys.executable, "-m", "benchmarks.sweeps", "--child", json.dumps({**task, "folder": scratch})]
+            for _ in range(repeats):
                 done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
-                records.append({**task, "sampler": name, **json.loads(done.stdout)})
+                records.append({**task, **json.loads(done.stdout)})
     return records
 
 
-def houses_child(task):
+def child_record(task):
     """In a process of its own: the record of one run."""
     X, y = (np.load(os.path.join(task["folder"], f"{name}.npy")) for name in "Xy")
     memory = measure.PeakMemory()
@@ -110,7 +126,7 @@ def houses_child(task):
             "mean_leaves": float(found[0]["n_leaves"].mean() / N_TREES)}
 
 
-def houses_table(records):
+def children_table(records, data):
     rows = []
     for name in dict.fromkeys(r["sampler"] for r in records):
         runs = [r for r in records if r["sampler"] == name]
@@ -122,16 +138,26 @@ def houses_table(records):
                      f"{np.mean([r['mean_leaves'] for r in runs]):.2f}"])
     r = records[0]
     return Table(
-        f"CaliforniaHouses, {r['n_rows']} rows, {r['n_dims']} features, {r['n_trees']} trees: CPU time and memory",
+        f"{data}, {r['n_rows']} rows, {r['n_dims']} features, {r['n_trees']} trees: CPU time and memory",
         [("sampler", ""), ("s a sweep", "median"), ("s a sweep", "least"), ("s a sweep", "whole run"),
          ("peak MB", "most"), ("leaves", "a tree")],
         rows,
-        [f"All features of the file. One chain of {r['n_burn']} sweeps and {r['n_draws']} draws with default priors, "
-         f"forests stored, codes of {r['code_bytes']} bytes; {len(runs)} runs a sampler, each in a process of its "
+        [f"One chain of {r['n_burn']} sweeps from stumps and {r['n_draws']} draws with default priors, "
+         f"forests stored, codes of {r['code_bytes']} bytes; {len(runs)} run(s) a sampler, each in a process of its "
          "own. Sweep times: median sweep of the draws, over the runs; whole run: all of bart.sample, set-up and "
          "storage included, by sweeps. Peak: resident memory (10^6 bytes) above what the process held, X and y "
-         f"({r['xy_bytes'] / 1e6:.1f} MB) included, before the model was made."],
+         f"({r['xy_bytes'] / 1e6:.1f} MB) included, before the model was made. Leaves: of the draws."],
         n_left=1)
+
+
+def houses_tables(records):
+    return [children_table(records, "CaliforniaHouses with all its features")]
+
+
+def million_tables(records):
+    table = children_table(records, "Friedman")
+    table.notes.append("So few sweeps from stumps leave the trees in growth: see the leaves, and part friedman.")
+    return [table]
 
 
 # --------------------------------------------------------------------------------------------------- many trees
@@ -139,34 +165,35 @@ def friedman_part(quick, samplers):
     """Time of one tree's update among 200, beside that of a streaming pass over the same rows."""
     records = []
     for n_rows in (2000,) if quick else (2000, 10_000, 100_000):
-        problem = friedman(n_rows, seed=1)
-        model = bart.Model(problem.X_train, problem.y_train, n_trees=N_TREES)
+        model = friedman_model(n_rows)
         for name in samplers:
             records.append(update_record(model, name, 5 if quick else 50, 10 if quick else 50))
+    if not quick:
+        # Trees grow for some hundred sweeps here, minutes of particle Gibbs: the cheapest sampler grows them once.
+        model, n_start = friedman_model(1_000_000), 100
+        start = bart.Ensemble(model, bart.GrowPrune(), measure.generator(1))
+        start.run(n_start)
+        state = start.get_state()
+        records += [update_record(model, name, 3, 10, state, n_start) for name in samplers]
     return records
 
 
-def update_record(model, name, n_burn, n_pairs):
-    """Pairs of measurements, one after the other in one process: some sweeps, some passes."""
+def friedman_model(n_rows):
+    problem = friedman(n_rows, seed=1)
+    return bart.Model(problem.X_train, problem.y_train, n_trees=N_TREES)
+
+
+def update_record(model, name, n_burn, n_pairs, state=None, n_start=0):
+    """Burn in, from stumps or from the state that `n_start` sweeps of another chain led to; then measure."""
     ensemble = bart.Ensemble(model, SAMPLERS[name](), measure.generator(1))
+    if state is not None:
+        ensemble.set_state(state)
     n_sweeps = max(1, int(0.05 * n_burn / measure.cpu_seconds(lambda: ensemble.run(n_burn))))
-    unit = measure.Pass(model.codes, ensemble.residual)
-    updates, passes, leaves = [], [], []
-    for _ in range(n_pairs):
-        found = {}
-        seconds = measure.cpu_seconds(lambda found=found: found.update(ensemble.run(n_sweeps)))
-        updates.append(seconds / (n_sweeps * model.n_trees))
-        passes.append(unit.seconds())
-        leaves.append(found["n_leaves"].mean() / model.n_trees)
-    ratio = np.divide(updates, passes)
-    return {"n_rows": model.dataset.n_rows, "n_dims": model.dataset.n_dims, "n_trees": model.n_trees,
-            "sampler": name, "n_burn": n_burn, "code_bytes": model.codes.codes.itemsize,
-            "us_per_update": measure.middle(1e6 * np.array(updates)),
-            "us_per_pass": measure.middle(1e6 * np.array(passes)),
-            "passes": measure.middle(ratio), "mean_leaves": float(np.mean(leaves))}
+    return {"sampler": name, "n_start": n_start, "n_burn": n_burn,
+            **measure.time_updates(ensemble, n_pairs, n_sweeps)}
 
 
-def friedman_table(records):
+def friedman_tables(records):
     rows = []
     for r in records:
         if rows and rows[-1][0] != f"{r['n_rows']}":
@@ -175,21 +202,33 @@ def friedman_table(records):
         rows.append([f"{r['n_rows']}", r["sampler"], f"{8 * r['code_bytes']}", f"{update['median']:.2f}",
                      f"{update['min']:.2f}", f"{unit['median']:.3f}", f"{passes['median']:.1f}",
                      f"{1e3 * unit['median'] / r['n_rows']:.3f}", f"{r['mean_leaves']:.2f}"])
-    r = records[0]
-    return Table(
-        f"Friedman, {r['n_dims']} features, {r['n_trees']} trees: CPU time of one tree's update",
+    notes = ["An update is a sweep by its trees: structure, leaf values, residual, and a share of sigma and traces. A "
+             "pass is one streaming masked sum over all rows (float64 target, one column of codes <= cut, rows in "
+             "random order, the row loops that the samplers use). Passes: median of the ratios of "
+             f"{records[0]['passes']['repeats']} pairs measured in turn in one process and thread, after "
+             f"{records[0]['n_burn']} sweeps from stumps; default priors, no forests stored."]
+    notes += [f"{r['n_rows']} rows: {r['passes']['repeats']} pairs, after {r['n_start']} sweeps of GrowPrune from "
+              f"stumps, the same for all samplers, and {r['n_burn']} of its own." for r in records if r["n_start"]][:1]
+    return [Table(
+        f"Friedman, {records[0]['n_dims']} features, {N_TREES} trees: CPU time of one tree's update",
         [("rows", ""), ("sampler", ""), ("code", "bits"), ("us an update", "median"), ("us an update", "least"),
          ("us a pass", "median"), ("passes", "median"), ("ns a row", "of a pass"), ("leaves", "a tree")],
-        rows,
-        ["An update is a sweep by its trees: structure, leaf values, residual, and a share of sigma and traces. A "
-         "pass is one streaming masked sum over all rows (float64 target, one column of codes <= cut, rows in random "
-         "order, the row loops that the samplers use). Passes: median of the ratios of "
-         f"{r['passes']['repeats']} pairs measured in turn in one process and thread, after {r['n_burn']} sweeps "
-         "from stumps; default priors, no forests stored."])
+        rows, notes)]
 
 
-PARTS = {"hypercube": (hypercube_part, hypercube_table), "houses": (houses_part, houses_table),
-         "friedman": (friedman_part, friedman_table)}
+PARTS = {"hypercube": (hypercube_part, hypercube_tables), "houses": (houses_part, houses_tables),
+         "million": (million_part, million_tables), "friedman": (friedman_part, friedman_tables),
+         "growth": (growth_part, growth_tables)}
+
+
+def draw_growth(results, figures):
+    """The figure of part growth from the files in `results`; whether it could be made."""
+    try:
+        print("drawn:", growth_plot.make(results, figures))
+    except (ImportError, FileNotFoundError) as error:
+        print(f"growth: no figure: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def main(arguments=None):
@@ -197,25 +236,33 @@ def main(arguments=None):
     parser.add_argument("--quick", action="store_true", help="seconds: does it run, not how fast")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts (default: all)")
     parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=list(SAMPLERS))
-    parser.add_argument("--out", help="folder of the JSON files")
+    parser.add_argument("--out", help="folder of the JSON files, and of the figure")
+    parser.add_argument("--plot", action="store_true", help="run nothing: draw the figure from stored results")
     parser.add_argument("--child", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.child:
-        print(json.dumps(houses_child(options.child)))
-        return
-    out = options.out or (None if options.quick else os.path.join(HERE, "results"))
+        print(json.dumps(child_record(options.child)))
+        return 0
+    figures = options.out or os.path.join(os.path.dirname(HERE), "figures")
+    out = options.out or os.path.join(HERE, "results")
+    if options.plot:
+        return 0 if draw_growth(out, figures) else 1
+    keep = bool(options.out) or not options.quick
     for part in options.only:
         origin = measure.provenance()
-        run, table = PARTS[part]
+        run, tables = PARTS[part]
         records = run(options.quick, options.samplers)
         if not records:
             continue
-        print(table(records).text())
+        print("\n\n".join(table.text() for table in tables(records)))
         print(textwrap.fill(measure.provenance_line(origin), WIDTH, subsequent_indent="  "), end="\n\n", flush=True)
-        if out:
+        if keep:
             os.makedirs(out, exist_ok=True)
             write_json(os.path.join(out, f"{part}.json"), {"provenance": origin, "records": records})
+        if keep and part == "growth":
+            draw_growth(out, figures)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

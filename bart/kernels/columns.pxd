@@ -6,6 +6,7 @@ from bart.kernels.types cimport Predicate
 cdef enum:
     N_EXTREME = 64      # rows kept at each end of a column, to find a large node's range without a pass
     N_DEPTHS = 256      # depths tabulated; deeper ones are computed
+    N_CELLS = 1024      # cells of equal mass in the index of a column's gaps
 
 cdef struct Columns:
     int64_t n_rows
@@ -13,6 +14,7 @@ cdef struct Columns:
     int32_t itemsize            # bytes a code
     const char* codes           # (n_dims, n_rows), C order
     const double* const* mass   # (n_dims,): cumulated prior mass at each distinct value of a column
+    const uint32_t* cells       # (n_dims, N_CELLS + 1): last code of a column with at most k / N_CELLS of its mass
     const uint32_t* last_code   # (n_dims,): number of distinct values - 1
     const int32_t* candidates   # ascending: columns with positive weight and positive total mass
     int32_t n_candidates

@@ -64,6 +64,14 @@ cdef double log_stop_at(const Columns* columns, int32_t depth, bint can_split) n
     return log1p(-p_split_at(columns, depth))
 
 
+def _cells(mass):
+    """For each column, the last code with at most k / N_CELLS of the column's mass, k = 0..N_CELLS."""
+    cells = np.empty((len(mass), N_CELLS + 1), dtype=np.uint32)
+    for d, m in enumerate(mass):
+        cells[d] = np.searchsorted(m - m[0], np.linspace(0.0, m[-1] - m[0], N_CELLS + 1), side="right") - 1
+    return cells
+
+
 def _extreme_rows(codes, int n_extreme):
     """Rows of the n_extreme smallest and largest codes of each column."""
     lowest = np.empty((codes.shape[0], n_extreme), dtype=np.uint32)
@@ -102,7 +110,7 @@ cdef class Domain:
             tables = [p, np.log(p), np.log1p(-p)]
         n_extreme = min(N_EXTREME, n_rows)
         arrays = [matrix, pointers, np.array([len(m) - 1 for m in mass], dtype=np.uint32),
-                  candidates, weight, *_extreme_rows(matrix, n_extreme), *tables]
+                  candidates, weight, *_extreme_rows(matrix, n_extreme), *tables, _cells(mass)]
         self.codes, self.prior, self._keep = codes, prior, arrays + mass
         self._bind(arrays, n_extreme)
         self.c.alpha, self.c.beta = prior.alpha, prior.beta
@@ -128,3 +136,4 @@ cdef class Domain:
         self.c.p_split = <const double*><size_t>address[7]
         self.c.log_split = <const double*><size_t>address[8]
         self.c.log_stop = <const double*><size_t>address[9]
+        self.c.cells = <const uint32_t*><size_t>address[10]

@@ -10,8 +10,8 @@ from bart.kernels.splits cimport draw_rule
 from bart.kernels.suffstat cimport log_L
 from bart.kernels.tree cimport (NONE, ROOT, UNKNOWN, Node, Tree, add_children, breadth_first, is_leaf, is_prunable,
                                 labels_reserve, remove_children, tree_reserve)
-from bart.kernels.types cimport (ABOVE, AT_MOST, MOVE_GROW, MOVE_PRUNE, MUTANT, NO_MEMORY, OK, Decision, Stat,
-                                 StepInfo)
+from bart.kernels.types cimport (ABOVE, AT_MOST, MOVE_GROW, MOVE_PRUNE, MUTANT, NO_MEMORY, OK, Decision, Predicate,
+                                 Stat, StepInfo)
 from bart.kernels.workspace cimport Target, Work, add_old_values, reserve_leaves, sum_leaves
 
 
@@ -89,10 +89,9 @@ cdef void sum_left(Stat* whole, Stat* left, Work* work, const Tree* tree, const 
                    const Decision* rule) noexcept nogil:
     """One read of the residual: the target's sums by leaf, and over the rows that a rule sends left of a leaf."""
     cdef const Node* p = &tree.nodes[node]
-    cdef NodeSet rows = leaf_set(tree.labels, tree.itemsize, p.leaf, p.n)
-    rows.where[1] = predicate_of(work.columns, rule.dim, rule.code, AT_MOST)
+    cdef Predicate goes_left = predicate_of(work.columns, rule.dim, rule.code, AT_MOST)
     work.ops.leaf_sums(work.leaf_sum, work.lanes, tree.labels, tree.itemsize, tree.n_leaves, target.base,
-                       tree.n_rows, rows.where, 2, &left.n, &left.s)
+                       tree.n_rows, p.leaf, &goes_left, &left.n, &left.s)
     left.w = left.n
     left.s += left.n * work.old_value[p.leaf]
     add_old_values(work, tree)

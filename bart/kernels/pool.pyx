@@ -92,21 +92,19 @@ cdef void pool_set_pair(Pool* pool, int32_t child, Stat left, const LeafParams* 
     pool.nodes[child + 1].log_L = log_L(&right, leaf)
 
 
-cdef NodeSet pool_set(const Pool* pool, int32_t node, const Columns* columns) noexcept nogil:
+cdef void pool_set(NodeSet* rows, const Pool* pool, int32_t node, const Columns* columns) noexcept nogil:
     """The rows of a pool node, in the form it has now."""
-    cdef NodeSet found
     cdef const PoolNode* p = &pool.nodes[node]
-    found.n = p.stat.n
-    found.n_where = 0
-    found.rows = NULL
+    rows.n = p.stat.n
+    rows.n_where = 0
+    rows.rows = NULL
     if p.rows != NONE:
-        found.rows = pool.rows + p.rows
-        return found
+        rows.rows = pool.rows + p.rows
+        return
     while p.parent != NONE:
-        found.where[found.n_where] = predicate_of(columns, p.dim, p.code, ABOVE if p.side else AT_MOST)
-        found.n_where += 1
+        rows.where[rows.n_where] = predicate_of(columns, p.dim, p.code, ABOVE if p.side else AT_MOST)
+        rows.n_where += 1
         p = &pool.nodes[p.parent]
-    return found
 
 
 cdef bint pool_wants_rows(const Pool* pool, int32_t node, int64_t n_rows) noexcept nogil:
@@ -143,7 +141,7 @@ cdef int pool_make_rows(Pool* pool, int32_t node, const Columns* columns, const 
     while pool.nodes[top].rows == NONE:
         parent = pool.nodes[top].parent
         if parent == NONE or not pool_wants_rows(pool, parent, columns.n_rows):
-            path = pool_set(pool, top, columns)
+            pool_set(&path, pool, top, columns)
             if reserve_rows(pool, columns.n_rows) != OK:
                 return NO_MEMORY
             pool.nodes[top].rows = pool.n_rows_used
@@ -163,7 +161,7 @@ cdef int pool_ask(NodeSet* rows, Pool* pool, int32_t node, const Columns* column
     """The rows of a pool node in the cheaper form."""
     if pool_wants_rows(pool, node, columns.n_rows) and pool_make_rows(pool, node, columns, ops) != OK:
         return NO_MEMORY
-    rows[0] = pool_set(pool, node, columns)
+    pool_set(rows, pool, node, columns)
     return OK
 
 
@@ -181,7 +179,7 @@ cdef int pool_split(int32_t* child, Pool* pool, int32_t node, int32_t dim, uint3
         if list_pair(&left, pool, child[0], target, columns, ops) != OK:
             return NO_MEMORY
     else:
-        path = pool_set(pool, node, columns)
+        pool_set(&path, pool, node, columns)
         path.where[path.n_where] = predicate_of(columns, dim, code, AT_MOST)
         ops.masked_sum(&left.n, &left.s, path.where, path.n_where + 1, target, columns.n_rows)
         left.w = left.n
@@ -193,7 +191,8 @@ cdef int pool_split(int32_t* child, Pool* pool, int32_t node, int32_t dim, uint3
 cdef void pool_label(void* labels, int32_t itemsize, uint32_t label, Pool* pool, int32_t node,
                     const Columns* columns, const RowOps* ops) noexcept nogil:
     """Write one leaf number to the node's rows; after pool_prepare_label."""
-    cdef NodeSet where = pool_set(pool, node, columns)
+    cdef NodeSet where
+    pool_set(&where, pool, node, columns)
     if where.rows != NULL:
         ops.label_list(labels, itemsize, label, where.rows, where.n)
     else:

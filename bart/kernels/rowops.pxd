@@ -11,6 +11,7 @@ from bart.kernels.types cimport Predicate
 cdef enum:
     BLOCK = 4096
     LANES = 8
+    FEW = 4             # leaves whose sums stay in registers
 
 cdef struct RowOps:
     # n, s = count and sum of r over the rows 0..n_rows-1 that satisfy all predicates; r may be NULL: no sum
@@ -19,13 +20,14 @@ cdef struct RowOps:
     # the same for n_sets sets of one predicate each, sharing one read of r
     void (*masked_sums)(int64_t* n, double* s, const Predicate* where, int32_t n_sets, const double* r,
                         int64_t n_rows) noexcept nogil
-    # s[l] = sum of r over the rows with leaf number l; acc: LANES * n_leaves doubles of scratch.
-    # With n_where > 0, also n_in, s_in as in masked_sum, over the same read of r.
+    # s[l] = sum of r over the rows with leaf number l; acc: LANES * n_leaves doubles of scratch. Unless rule is NULL,
+    # over the same read of r: n_in, s_in = count and sum of r over the rows of one leaf that the rule (AT_MOST) sends
+    # left
     void (*leaf_sums)(double* s, double* acc, const void* labels, int32_t itemsize, int32_t n_leaves,
-                      const double* r, int64_t n_rows, const Predicate* where, int32_t n_where,
-                      int64_t* n_in, double* s_in) noexcept nogil
-    # out = r + sign * value[label]
-    void (*add_leaf_values)(double* out, const double* r, const double* value, double sign, const void* labels,
+                      const double* r, int64_t n_rows, int32_t leaf, const Predicate* rule, int64_t* n_in,
+                      double* s_in) noexcept nogil
+    # out = r + value[label]; labels are below n_values
+    void (*add_leaf_values)(double* out, const double* r, const double* value, int32_t n_values, const void* labels,
                             int32_t itemsize, int64_t n_rows) noexcept nogil
     # labels of rows satisfying all predicates become `label`
     void (*relabel)(void* labels, int32_t itemsize, uint32_t label, const Predicate* where, int32_t n_where,

@@ -1,21 +1,50 @@
-# Bodies of the functions of RowOps, included by one module per vector width. Contracts are in rowops.pxd.
-# The lane loops are written the way that gcc and clang turn into vector code for every code type: the mask of eight
-# rows goes through a small integer array first (a ternary or a direct product becomes a branch in some builds).
+# Bodies of the functions of RowOps, included by one module per vector width. Contracts are in rowops.pxd; the
+# arithmetic of eight rows is in lanes.h. One predicate is tested as the rows are summed; a conjunction goes through a
+# mask of a block, one byte a row.
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
-from libc.string cimport memset
-from bart.kernels.rowops cimport BLOCK, LANES, RowOps
-from bart.kernels.types cimport ABOVE, AT_MOST, Predicate, satisfies, value_at
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+from bart.kernels.rowops cimport BLOCK, FEW, LANES, RowOps
+from bart.kernels.types cimport ABOVE, AT_MOST, EQUAL, Predicate, satisfies, value_at
+
+cdef extern from "lanes.h" nogil:
+    ctypedef struct Lanes:          # eight doubles
+        pass
+    ctypedef struct Mask:           # eight truth values
+        pass
+    ctypedef struct Tally:          # eight counters
+        pass
+    ctypedef struct Labels:         # eight leaf numbers
+        pass
+    ctypedef struct Table:          # eight doubles to look up
+        pass
+    Lanes lanes_zero()
+    Lanes lanes_load(const double* x)
+    void lanes_store(double* to, Lanes a)
+    Lanes lanes_add(Lanes a, Lanes x)
+    Lanes lanes_add_where(Lanes a, Lanes x, Mask m)
+    Lanes lanes_add_square(Lanes a, Lanes x)
+    Lanes lanes_add_first(Lanes a, const double* x, int32_t n)
+    Lanes lanes_add_leaf(Lanes a, Lanes x, Labels labels, int32_t leaf)
+    Lanes lanes_add_value(Lanes x, Table table, const uint8_t* labels, int32_t n_values)
+    Lanes lanes_gather(const double* value, const void* labels, int32_t itemsize)
+    double lanes_sum(Lanes a)
+    Mask mask_at_most(const void* codes, int32_t itemsize, uint32_t cut)
+    Mask mask_equal(const void* codes, int32_t itemsize, uint32_t code)
+    Mask mask_load(const uint8_t* bytes)
+    Mask mask_not(Mask m)
+    Mask mask_and(Mask a, Mask b)
+    Tally tally_zero()
+    Tally tally_add(Tally t, Mask m)
+    int32_t tally_sum(Tally t)
+    Labels labels_load(const uint8_t* labels)
+    Table table_load(const double* value)
 
 # Steps of range() must be literals: 4096 is BLOCK, 8 is LANES.
 ctypedef fused code_t:
     uint8_t
     uint16_t
     uint32_t
-
-
-cdef inline double combine(const double* acc) noexcept nogil:
-    return ((acc[0] + acc[1]) + (acc[2] + acc[3])) + ((acc[4] + acc[5]) + (acc[6] + acc[7]))
 
 
 cdef inline int32_t block_size(int64_t start, int64_t n_rows) noexcept nogil:
@@ -83,43 +112,113 @@ cdef inline int32_t block_count(const uint8_t* mask, int32_t n) noexcept nogil:
     return count
 
 
-cdef int32_t block_masked_sum(double* s, const uint8_t* mask, const double* r, int32_t n) noexcept nogil:
-    """s += sum of r over the mask; returns the count."""
-    cdef double acc[LANES]
-    cdef int32_t g[LANES]
-    cdef int32_t i, l, whole = n - n % LANES
-    for l in range(LANES):
-        acc[l] = 0.0
+cdef inline Mask mask_of(const void* codes, int32_t itemsize, int32_t relation, uint32_t cut) noexcept nogil:
+    """Truth of one predicate in eight rows."""
+    if relation == AT_MOST:
+        return mask_at_most(codes, itemsize, cut)
+    if relation == ABOVE:
+        return mask_not(mask_at_most(codes, itemsize, cut))
+    return mask_equal(codes, itemsize, cut)
+
+
+cdef inline int32_t sum_where(double* s, const code_t* column, const Predicate* where, int32_t n_where,
+                              int32_t relation, int32_t second, const double* r, int64_t start,
+                              int32_t n) noexcept nogil:
+    """s += sum of r over the rows of a block that satisfy one or two predicates; returns their number.
+
+    The relations and n_where are constants of the caller, so that the loop has no branch; column is where[0]'s.
+    """
+    cdef Lanes acc = lanes_zero()
+    cdef Tally tally = tally_zero()
+    cdef Mask m
+    cdef double[LANES] rest
+    cdef const code_t* first = column + start
+    cdef const code_t* other = <const code_t*>where[n_where - 1].column + start
+    cdef int32_t i, count = 0, whole = n - n % LANES
     for i in range(0, whole, 8):
-        for l in range(LANES):
-            g[l] = mask[i + l]
-        for l in range(LANES):
-            acc[l] += r[i + l] * <double>g[l]
+        m = mask_of(first + i, sizeof(code_t), relation, where[0].cut)
+        if n_where == 2:
+            m = mask_and(m, mask_of(other + i, sizeof(code_t), second, where[1].cut))
+        acc = lanes_add_where(acc, lanes_load(r + start + i), m)
+        tally = tally_add(tally, m)
     for i in range(whole, n):
-        acc[i - whole] += r[i] * <double>mask[i]
-    s[0] += combine(acc)
-    return block_count(mask, n)
+        rest[i - whole] = 0.0
+        if satisfies(where, n_where, start + i):
+            rest[i - whole] = r[start + i]
+            count += 1
+    s[0] += lanes_sum(lanes_add_first(acc, rest, n - whole))
+    return count + tally_sum(tally)
+
+
+cdef inline int32_t sum_where_of(double* s, const code_t* column, const Predicate* where, int32_t n_where,
+                                 const double* r, int64_t start, int32_t n) noexcept nogil:
+    if n_where == 1:
+        if where.relation == AT_MOST:
+            return sum_where(s, column, where, 1, AT_MOST, 0, r, start, n)
+        if where.relation == ABOVE:
+            return sum_where(s, column, where, 1, ABOVE, 0, r, start, n)
+        return sum_where(s, column, where, 1, EQUAL, 0, r, start, n)
+    if where[0].relation == AT_MOST:
+        if where[1].relation == AT_MOST:
+            return sum_where(s, column, where, 2, AT_MOST, AT_MOST, r, start, n)
+        return sum_where(s, column, where, 2, AT_MOST, ABOVE, r, start, n)
+    if where[1].relation == AT_MOST:
+        return sum_where(s, column, where, 2, ABOVE, AT_MOST, r, start, n)
+    return sum_where(s, column, where, 2, ABOVE, ABOVE, r, start, n)
+
+
+cdef int32_t block_sum_where(double* s, const Predicate* where, int32_t n_where, const double* r, int64_t start,
+                             int32_t n) noexcept nogil:
+    if where.itemsize == 1:
+        return sum_where_of[uint8_t](s, <const uint8_t*>where.column, where, n_where, r, start, n)
+    if where.itemsize == 2:
+        return sum_where_of[uint16_t](s, <const uint16_t*>where.column, where, n_where, r, start, n)
+    return sum_where_of[uint32_t](s, <const uint32_t*>where.column, where, n_where, r, start, n)
+
+
+cdef bint is_direct(const Predicate* where, int32_t n_where) noexcept nogil:
+    """Whether the predicates are tested as the rows are summed: one, or two inequalities on columns of one type."""
+    return n_where == 1 or (n_where == 2 and where[0].itemsize == where[1].itemsize and where[0].relation != EQUAL
+                            and where[1].relation != EQUAL)
+
+
+cdef int32_t block_masked_sum(double* s, const uint8_t* mask, const double* r, int32_t n) noexcept nogil:
+    """s += sum of r over the mask of a block; returns the number of rows."""
+    cdef Lanes acc = lanes_zero()
+    cdef Tally tally = tally_zero()
+    cdef Mask m
+    cdef double[LANES] rest
+    cdef int32_t i, count = 0, whole = n - n % LANES
+    for i in range(0, whole, 8):
+        m = mask_load(mask + i)
+        acc = lanes_add_where(acc, lanes_load(r + i), m)
+        tally = tally_add(tally, m)
+    for i in range(whole, n):
+        rest[i - whole] = r[i] if mask[i] else 0.0
+        count += mask[i]
+    s[0] += lanes_sum(lanes_add_first(acc, rest, n - whole))
+    return count + tally_sum(tally)
 
 
 cdef void masked_sum(int64_t* n, double* s, const Predicate* where, int32_t n_where, const double* r,
                      int64_t n_rows) noexcept nogil:
-    cdef uint8_t mask[BLOCK]
+    cdef uint8_t[BLOCK] mask
     cdef int64_t start
     cdef int32_t size
+    cdef bint direct = r != NULL and is_direct(where, n_where)
     n[0] = 0
     s[0] = 0.0
     for start in range(0, n_rows, 4096):
         size = block_size(start, n_rows)
-        block_mask(mask, where, n_where, start, size)
-        if r == NULL:
-            n[0] += block_count(mask, size)
+        if direct:
+            n[0] += block_sum_where(s, where, n_where, r, start, size)
         else:
-            n[0] += block_masked_sum(s, mask, r + start, size)
+            block_mask(mask, where, n_where, start, size)
+            n[0] += block_count(mask, size) if r == NULL else block_masked_sum(s, mask, r + start, size)
 
 
 cdef void masked_sums(int64_t* n, double* s, const Predicate* where, int32_t n_sets, const double* r,
                       int64_t n_rows) noexcept nogil:
-    cdef uint8_t mask[BLOCK]
     cdef int64_t start
     cdef int32_t size, k
     for k in range(n_sets):
@@ -128,72 +227,10 @@ cdef void masked_sums(int64_t* n, double* s, const Predicate* where, int32_t n_s
     for start in range(0, n_rows, 4096):
         size = block_size(start, n_rows)
         for k in range(n_sets):
-            block_mask(mask, &where[k], 1, start, size)
-            n[k] += block_masked_sum(&s[k], mask, r + start, size)
+            n[k] += block_sum_where(&s[k], &where[k], 1, r, start, size)
 
 
-cdef inline void scatter_sum(double* acc, const code_t* labels, const double* r, int32_t n) noexcept nogil:
-    cdef int32_t i, l, whole = n - n % LANES
-    for i in range(0, whole, 8):
-        for l in range(LANES):
-            acc[<int64_t>labels[i + l] * LANES + l] += r[i + l]
-    for i in range(whole, n):
-        acc[<int64_t>labels[i] * LANES + (i - whole)] += r[i]
-
-
-cdef void block_leaf_sums(double* s, double* acc, const void* labels, int32_t itemsize, int32_t n_leaves,
-                          const double* r, int64_t start, int32_t n) noexcept nogil:
-    cdef int32_t i, l, whole = n - n % LANES
-    memset(acc, 0, sizeof(double) * LANES * n_leaves)
-    if n_leaves == 1:
-        for i in range(0, whole, 8):
-            for l in range(LANES):
-                acc[l] += r[start + i + l]
-        for i in range(whole, n):
-            acc[i - whole] += r[start + i]
-    elif itemsize == 1:
-        scatter_sum[uint8_t](acc, <const uint8_t*>labels + start, r + start, n)
-    elif itemsize == 2:
-        scatter_sum[uint16_t](acc, <const uint16_t*>labels + start, r + start, n)
-    else:
-        scatter_sum[uint32_t](acc, <const uint32_t*>labels + start, r + start, n)
-    for l in range(n_leaves):
-        s[l] += combine(acc + <int64_t>l * LANES)
-
-
-cdef void leaf_sums(double* s, double* acc, const void* labels, int32_t itemsize, int32_t n_leaves,
-                    const double* r, int64_t n_rows, const Predicate* where, int32_t n_where,
-                    int64_t* n_in, double* s_in) noexcept nogil:
-    cdef uint8_t mask[BLOCK]
-    cdef int64_t start
-    cdef int32_t size
-    memset(s, 0, sizeof(double) * n_leaves)
-    if n_where > 0:
-        n_in[0] = 0
-        s_in[0] = 0.0
-    for start in range(0, n_rows, 4096):
-        size = block_size(start, n_rows)
-        block_leaf_sums(s, acc, labels, itemsize, n_leaves, r, start, size)
-        if n_where > 0:
-            block_mask(mask, where, n_where, start, size)
-            n_in[0] += block_masked_sum(s_in, mask, r + start, size)
-
-
-cdef inline void gather_add(double* out, const double* r, const double* value, double sign, const code_t* labels,
-                            int64_t n) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        out[i] = r[i] + sign * value[labels[i]]
-
-
-cdef void add_leaf_values(double* out, const double* r, const double* value, double sign, const void* labels,
-                          int32_t itemsize, int64_t n_rows) noexcept nogil:
-    if itemsize == 1:
-        gather_add[uint8_t](out, r, value, sign, <const uint8_t*>labels, n_rows)
-    elif itemsize == 2:
-        gather_add[uint16_t](out, r, value, sign, <const uint16_t*>labels, n_rows)
-    else:
-        gather_add[uint32_t](out, r, value, sign, <const uint32_t*>labels, n_rows)
+include "rowops_leaves.pxi"
 
 
 cdef inline void relabel_block(code_t* labels, code_t label, const uint8_t* mask, int32_t n) noexcept nogil:
@@ -236,15 +273,21 @@ cdef void renumber(void* labels, int32_t itemsize, const uint32_t* new_number, i
 
 
 cdef int64_t select(uint32_t* rows, const Predicate* where, int32_t n_where, int64_t n_rows) noexcept nogil:
-    cdef uint8_t mask[BLOCK]
+    cdef uint8_t[BLOCK] mask
     cdef int64_t start, n = 0
-    cdef int32_t size, i
+    cdef uint64_t eight
+    cdef int32_t size, i, l
     for start in range(0, n_rows, 4096):
         size = block_size(start, n_rows)
         block_mask(mask, where, n_where, start, size)
-        for i in range(size):
-            rows[n] = <uint32_t>(start + i)
-            n += mask[i]
+        memset(&mask[size], 0, BLOCK - size if BLOCK - size < LANES else LANES)
+        for i in range(0, size, 8):
+            memcpy(&eight, &mask[i], 8)
+            if eight == 0:                              # the usual case where few rows are selected
+                continue
+            for l in range(i, i + 8 if i + 8 < size else size):
+                rows[n] = <uint32_t>(start + l)
+                n += mask[l]
     return n
 
 
@@ -304,21 +347,20 @@ cdef bint differ(const char* codes, int32_t itemsize, int64_t n_rows, const int3
 
 
 cdef double sum_squares(const double* r, int64_t n_rows) noexcept nogil:
-    cdef double acc[LANES]
+    cdef Lanes acc
+    cdef double[LANES] rest
     cdef double total = 0.0
     cdef int64_t start
-    cdef int32_t size, whole, i, l
+    cdef int32_t size, whole, i
     for start in range(0, n_rows, 4096):
         size = block_size(start, n_rows)
         whole = size - size % LANES
-        for l in range(LANES):
-            acc[l] = 0.0
+        acc = lanes_zero()
         for i in range(0, whole, 8):
-            for l in range(LANES):
-                acc[l] += r[start + i + l] * r[start + i + l]
+            acc = lanes_add_square(acc, lanes_load(r + start + i))
         for i in range(whole, size):
-            acc[i - whole] += r[start + i] * r[start + i]
-        total += combine(acc)
+            rest[i - whole] = r[start + i] * r[start + i]
+        total += lanes_sum(lanes_add_first(acc, rest, size - whole))
     return total
 
 

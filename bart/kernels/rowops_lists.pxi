@@ -28,7 +28,8 @@ cdef inline int64_t partition_of(uint32_t* left, uint32_t* right, double* s, con
     """Branch-free: both lists are written, the one that takes the row advances."""
     cdef int64_t i, n_left = 0
     cdef uint32_t row, goes_left
-    cdef double total = 0.0
+    cdef double[LANES] acc
+    memset(acc, 0, sizeof(acc))
     for i in range(n):
         row = rows[i]
         goes_left = column[row] <= cut
@@ -36,8 +37,8 @@ cdef inline int64_t partition_of(uint32_t* left, uint32_t* right, double* s, con
         right[i - n_left] = row
         n_left += goes_left
         if r != NULL:
-            total += r[row] * <double><int32_t>goes_left
-    s[0] = total
+            acc[i % LANES] += r[row] * <double><int32_t>goes_left
+    s[0] = lanes_sum(lanes_load(acc))
     return n_left
 
 

@@ -3,7 +3,7 @@
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from numpy.random cimport bitgen_t
-from bart.kernels.columns cimport Columns, code_at, is_candidate, mass_between, p_split_at
+from bart.kernels.columns cimport N_CELLS, Columns, code_at, is_candidate, mass_between, p_split_at
 from bart.kernels.nodeset cimport NodeSet, node_range
 from bart.kernels.pool cimport pool_ask
 from bart.kernels.rng cimport below, bernoulli, uniform
@@ -15,11 +15,21 @@ cdef uint32_t draw_code(uint32_t low, uint32_t high, const Columns* columns, int
                         bitgen_t* rng) noexcept nogil:
     """A gap between the codes low < high with probability mass of the gap / mass of the range, by bisection.
 
-    Masses are compared as distances from the lower end: the masses themselves may be large beside the range.
+    Masses are compared as distances from the lower end: the masses themselves may be large beside the range. The
+    search starts from the cell of the column's index where the mass should be; a bound that rounding put wrong is
+    given up, so that the index has no say in the result.
     """
     cdef const double* mass = columns.mass[dim]
     cdef double at = uniform(rng) * (mass[high] - mass[low])
-    cdef uint32_t gap = low, above = high, middle           # mass[gap] - mass[low] <= at < mass[above] - mass[low]
+    cdef const uint32_t* cell = columns.cells + <int64_t>dim * (N_CELLS + 1)
+    cdef double position = N_CELLS * ((mass[low] - mass[0] + at) / (mass[columns.last_code[dim]] - mass[0]))
+    cdef int32_t k = <int32_t>position if position < N_CELLS - 1 else N_CELLS - 1
+    cdef uint32_t gap = cell[k], above = cell[k + 1] + 1, middle
+    # mass[gap] - mass[low] <= at < mass[above] - mass[low], but for rounding at the upper end
+    if gap < low or gap >= high or mass[gap] - mass[low] > at:
+        gap = low
+    if above > high or above <= gap or mass[above] - mass[low] <= at:
+        above = high
     while above - gap > 1:
         middle = gap + (above - gap) // 2
         if mass[middle] - mass[low] <= at:

@@ -131,13 +131,11 @@ cdef class EnsembleKernel:
         cdef int32_t n_labels = tree.n_leaves + (1 if work.renumber_pending else 0)
         for label in range(n_labels):
             l = work.renumber[label] if work.renumber_pending else label
-            work.delta[label] = tree.nodes[tree.leaf_node[l]].value
-        if work.has_target:
-            work.ops.add_leaf_values(self.r, work.target, work.delta, -1.0, tree.labels, tree.itemsize, self.n_rows)
-            return
-        for label in range(n_labels):
-            work.delta[label] = work.old_value[label] - work.delta[label]
-        work.ops.add_leaf_values(self.r, self.r, work.delta, 1.0, tree.labels, tree.itemsize, self.n_rows)
+            work.delta[label] = -tree.nodes[tree.leaf_node[l]].value
+            if not work.has_target:
+                work.delta[label] += work.old_value[label]
+        work.ops.add_leaf_values(self.r, work.target if work.has_target else self.r, work.delta, n_labels, tree.labels,
+                                 tree.itemsize, self.n_rows)
         settle_labels(tree, work)
 
     cdef void begin(self, bitgen_t* rng) noexcept nogil:
@@ -186,9 +184,9 @@ cdef class EnsembleKernel:
         for j in range(self.n_trees):
             tree = self.trees[j]
             for l in range(tree.n_leaves):
-                work.delta[l] = tree.nodes[tree.leaf_node[l]].value
-            work.ops.add_leaf_values(self.r, self.y_scaled if j == 0 else self.r, work.delta, -1.0, tree.labels,
-                                     tree.itemsize, self.n_rows)
+                work.delta[l] = -tree.nodes[tree.leaf_node[l]].value
+            work.ops.add_leaf_values(self.r, self.y_scaled if j == 0 else self.r, work.delta, tree.n_leaves,
+                                     tree.labels, tree.itemsize, self.n_rows)
 
     def set_residual(self):
         """Recompute the residual from y and the trees, after trees or leaf values were set from outside."""

@@ -177,7 +177,7 @@ cdef int chain_step(Tree* tree, Work* work, const Plan* plan, const double* targ
     draw_values(tree, work, rng)
     for l in range(tree.n_leaves):
         work.delta[l] = tree.nodes[tree.leaf_node[l]].value
-    work.ops.add_leaf_values(f, zero, work.delta, 1.0, tree.labels, tree.itemsize, tree.n_rows)
+    work.ops.add_leaf_values(f, zero, work.delta, tree.n_leaves, tree.labels, tree.itemsize, tree.n_rows)
     return OK
 
 
@@ -256,14 +256,14 @@ def node_questions(Domain domain, path, int dim, uint32_t code, const double[::1
     check_status(pool_root(&pool, stat, &leaf, 2 * len(path), 0))
     for at, cut, side in path:
         node = pool_pair(&pool, node, at, cut)
-        rows = pool_set(&pool, node, &domain.c)
+        pool_set(&rows, &pool, node, &domain.c)
         ops.masked_sum(&n_left, &s_left, rows.where, rows.n_where, NULL, domain.c.n_rows)
         pool.nodes[node].stat.n = n_left
         pool.nodes[node + 1].stat.n = pool.nodes[pool.nodes[node].parent].stat.n - n_left
         node += side
     if as_rows:
         check_status(pool_make_rows(&pool, node, &domain.c, ops))
-    rows = pool_set(&pool, node, &domain.c)
+    pool_set(&rows, &pool, node, &domain.c)
     rule = predicate_of(&domain.c, dim, code, AT_MOST)
     if as_rows:
         left, right = np.empty(rows.n + 1, np.uint32), np.empty(rows.n + 1, np.uint32)
@@ -321,19 +321,20 @@ cdef class RowLoops:
         self.ops.masked_sums(n, s, p, k, &r[0], r.shape[0])
         return [(n[i], s[i]) for i in range(k)]
 
-    def leaf_sums(self, labels, int n_leaves, const double[::1] r, where=()):
-        cdef Predicate[12] p
+    def leaf_sums(self, labels, int n_leaves, const double[::1] r, int leaf=0, rule=None):
+        """Sums by leaf; with a rule (column, "<=", cut), count and sum of the rows of `leaf` that it sends left."""
+        cdef Predicate p
         cdef int64_t n = 0
         cdef double s = 0.0
         sums, lanes = np.empty(n_leaves), np.empty(LANES * n_leaves)
         self.ops.leaf_sums(<double*><size_t>sums.ctypes.data, <double*><size_t>lanes.ctypes.data,
                            <const void*><size_t>labels.ctypes.data, labels.itemsize, n_leaves, &r[0], r.shape[0],
-                           p, self._where(p, where), &n, &s)
+                           leaf, &p if self._where(&p, [] if rule is None else [rule]) else NULL, &n, &s)
         return sums, n, s
 
-    def add_leaf_values(self, const double[::1] r, const double[::1] value, double sign, labels):
+    def add_leaf_values(self, const double[::1] r, const double[::1] value, labels):
         out = np.empty(r.shape[0])
-        self.ops.add_leaf_values(<double*><size_t>out.ctypes.data, &r[0], &value[0], sign,
+        self.ops.add_leaf_values(<double*><size_t>out.ctypes.data, &r[0], &value[0], value.shape[0],
                                  <const void*><size_t>labels.ctypes.data, labels.itemsize, r.shape[0])
         return out
 

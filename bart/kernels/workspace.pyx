@@ -89,7 +89,8 @@ cdef const double* make_target(Work* work, const Tree* tree, const Target* targe
     """R_j row by row, eq. (residual). `target` must have been reserved."""
     if not target.is_residual:
         return target.base
-    work.ops.add_leaf_values(work.target, target.base, work.old_value, 1.0, tree.labels, tree.itemsize, tree.n_rows)
+    work.ops.add_leaf_values(work.target, target.base, work.old_value, tree.n_leaves, tree.labels,
+                             tree.itemsize, tree.n_rows)
     work.has_target = True
     return work.target
 
@@ -99,7 +100,7 @@ cdef void sum_leaves(Work* work, const Tree* tree, const Target* target) noexcep
     cdef int64_t unused_n
     cdef double unused_s
     work.ops.leaf_sums(work.leaf_sum, work.lanes, tree.labels, tree.itemsize, tree.n_leaves, target.base,
-                       tree.n_rows, NULL, 0, &unused_n, &unused_s)
+                       tree.n_rows, 0, NULL, &unused_n, &unused_s)
     add_old_values(work, tree)
 
 
