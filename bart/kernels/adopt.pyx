@@ -81,6 +81,7 @@ cdef void build_tree(Tree* tree, Work* work, int32_t n_history) noexcept nogil:
     """Replace the tree by a particle's: nodes, caches, leaf sums and labels. Room has been reserved."""
     cdef Pool* pool = &work.pool
     cdef int32_t k, node, child, left, side, leaf
+    pool.labels = NULL                                  # they are about to change
     make_stump(tree)
     pool.nodes[0].tag = ROOT
     work.mapped[ROOT] = 0

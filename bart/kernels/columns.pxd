@@ -18,6 +18,8 @@ cdef struct Columns:
     const uint32_t* last_code   # (n_dims,): number of distinct values - 1
     const int32_t* candidates   # ascending: columns with positive weight and positive total mass
     int32_t n_candidates
+    const int32_t* by_ties      # the candidates again, ascending by most_tied
+    const int64_t* most_tied    # (n_dims,): most rows that share one value of a column; a node with more rows has two
     const double* weight        # (n_dims,) relative weights; NULL where all are equal
     double total_weight         # of the candidates
     const uint32_t* lowest      # (n_dims, n_extreme): rows of the smallest codes, ascending by code
@@ -35,6 +37,8 @@ cdef Predicate predicate_of(const Columns* columns, int32_t dim, uint32_t code, 
 cdef uint32_t code_at(const Columns* columns, int32_t dim, int64_t row) noexcept nogil
 cdef double mass_between(const Columns* columns, int32_t dim, uint32_t low, uint32_t high) noexcept nogil
 cdef bint is_candidate(const Columns* columns, int32_t dim) noexcept nogil
+cdef bint surely_valid(const Columns* columns, int32_t dim, int64_t n) noexcept nogil
+cdef int32_t count_surely_valid(const Columns* columns, int64_t n) noexcept nogil
 cdef double p_split_at(const Columns* columns, int32_t depth) noexcept nogil
 cdef double log_split_at(const Columns* columns, int32_t depth) noexcept nogil
 cdef double log_stop_at(const Columns* columns, int32_t depth, bint can_split) noexcept nogil

@@ -41,6 +41,23 @@ cdef bint is_candidate(const Columns* columns, int32_t dim) noexcept nogil:
     return False
 
 
+cdef bint surely_valid(const Columns* columns, int32_t dim, int64_t n) noexcept nogil:
+    """Whether a candidate column has a valid split in every node of n rows, as more rows than share a value must."""
+    return columns.every_gap and columns.most_tied[dim] < n
+
+
+cdef int32_t count_surely_valid(const Columns* columns, int64_t n) noexcept nogil:
+    """The number of such columns; they come first in by_ties."""
+    cdef int32_t low = 0, high = columns.n_candidates, middle
+    while low < high:
+        middle = (low + high) // 2
+        if surely_valid(columns, columns.by_ties[middle], n):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 cdef double p_split_at(const Columns* columns, int32_t depth) noexcept nogil:
     """p_s = alpha (1 + d)^-beta for a node with a valid split."""
     if depth < N_DEPTHS:
@@ -109,8 +126,11 @@ cdef class Domain:
             p = prior.alpha * (1.0 + depth) ** -prior.beta
             tables = [p, np.log(p), np.log1p(-p)]
         n_extreme = min(N_EXTREME, n_rows)
+        most_tied = np.array([np.bincount(column).max() for column in matrix], dtype=np.int64)
+        by_ties = candidates[np.argsort(most_tied[candidates], kind="stable")]
         arrays = [matrix, pointers, np.array([len(m) - 1 for m in mass], dtype=np.uint32),
-                  candidates, weight, *_extreme_rows(matrix, n_extreme), *tables, _cells(mass)]
+                  candidates, weight, *_extreme_rows(matrix, n_extreme), *tables, _cells(mass),
+                  by_ties, most_tied]
         self.codes, self.prior, self._keep = codes, prior, arrays + mass
         self._bind(arrays, n_extreme)
         self.c.alpha, self.c.beta = prior.alpha, prior.beta
@@ -137,3 +157,5 @@ cdef class Domain:
         self.c.log_split = <const double*><size_t>address[8]
         self.c.log_stop = <const double*><size_t>address[9]
         self.c.cells = <const uint32_t*><size_t>address[10]
+        self.c.by_ties = <const int32_t*><size_t>address[11]
+        self.c.most_tied = <const int64_t*><size_t>address[12]

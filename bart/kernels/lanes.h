@@ -90,7 +90,9 @@ static inline Mask mask_load(const uint8_t *bytes) {
     return _mm_sub_epi16(_mm_setzero_si128(), _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)bytes)));
 }
 
-static inline Mask mask_not(Mask m) { return _mm_xor_si128(m, _mm_set1_epi16(-1)); }
+static inline Mask mask_all(int truth) { return _mm_set1_epi16(truth ? -1 : 0); }
+
+static inline Mask mask_xor(Mask a, Mask b) { return _mm_xor_si128(a, b); }
 
 static inline Mask mask_and(Mask a, Mask b) { return _mm_and_si128(a, b); }
 
@@ -219,9 +221,15 @@ static inline Mask mask_load(const uint8_t *bytes) {
     return m;
 }
 
-static inline Mask mask_not(Mask m) {
-    BART_EACH m.v[l] = ~m.v[l];
+static inline Mask mask_all(int truth) {
+    Mask m;
+    BART_EACH m.v[l] = truth ? -1 : 0;
     return m;
+}
+
+static inline Mask mask_xor(Mask a, Mask b) {
+    BART_EACH a.v[l] ^= b.v[l];
+    return a;
 }
 
 static inline Mask mask_and(Mask a, Mask b) {

@@ -4,7 +4,7 @@ from libc.math cimport exp, log
 from libc.stdint cimport int32_t
 from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport log_split_at, log_stop_at, predicate_of
-from bart.kernels.nodeset cimport NodeSet, leaf_set, node_can_split
+from bart.kernels.nodeset cimport NodeSet, add_rule, leaf_set, node_can_split
 from bart.kernels.rng cimport below, uniform
 from bart.kernels.splits cimport draw_rule
 from bart.kernels.suffstat cimport log_L
@@ -129,9 +129,8 @@ cdef int step_grow(Tree* tree, Work* work, StepInfo* info, const Target* target,
     sum_left(&whole, &left, work, tree, target, node, &rule)
     right.n, right.w, right.s = whole.n - left.n, whole.w - left.w, whole.s - left.s
     right_rows = left_rows
-    left_rows.where[1] = predicate_of(work.columns, rule.dim, rule.code, AT_MOST)
-    right_rows.where[1] = predicate_of(work.columns, rule.dim, rule.code, ABOVE)
-    left_rows.n_where = right_rows.n_where = 2
+    add_rule(&left_rows, predicate_of(work.columns, rule.dim, rule.code, AT_MOST))
+    add_rule(&right_rows, predicate_of(work.columns, rule.dim, rule.code, ABOVE))
     left_rows.n, right_rows.n = left.n, right.n
     left_can_split = node_can_split(&left_rows, work.columns, work.ops)
     right_can_split = node_can_split(&right_rows, work.columns, work.ops)

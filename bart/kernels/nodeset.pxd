@@ -17,9 +17,11 @@ cdef struct NodeSet:
     const uint32_t* rows                # ROWS form: ascending list; NULL in PREDICATES form
     int64_t n                           # rows in the node
     int32_t n_where
-    Predicate[MAX_PREDICATES] where     # PREDICATES form
+    Predicate[MAX_PREDICATES] where     # PREDICATES form; a leaf number, if any, comes last
 
-cdef bint prefer_rows(int64_t n, int32_t depth, int64_t n_rows) noexcept nogil
+cdef bint prefer_rows(int64_t n, int32_t n_where, int64_t n_rows) noexcept nogil
+cdef Predicate leaf_predicate(const void* labels, int32_t itemsize, uint32_t leaf) noexcept nogil
+cdef void add_rule(NodeSet* node, Predicate rule) noexcept nogil
 cdef NodeSet leaf_set(const void* labels, int32_t itemsize, uint32_t leaf, int64_t n) noexcept nogil
 cdef bint node_range(uint32_t* low, uint32_t* high, const NodeSet* node, const Columns* columns, int32_t dim,
                      const RowOps* ops) noexcept nogil

@@ -1,17 +1,37 @@
 """The rows of a node, in two forms behind the same questions."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
-from bart.kernels.columns cimport Columns, code_at, column_of, mass_between
+from bart.kernels.columns cimport Columns, code_at, column_of, mass_between, surely_valid
 from bart.kernels.rowops cimport RowOps
-from bart.kernels.types cimport EQUAL, satisfies
+from bart.kernels.types cimport EQUAL, Predicate, satisfies
 
 
-cdef bint prefer_rows(int64_t n, int32_t depth, int64_t n_rows) noexcept nogil:
-    """Whether a list of a node's n rows is cheaper than passes over n_rows with a predicate a level of its depth.
+cdef bint prefer_rows(int64_t n, int32_t n_where, int64_t n_rows) noexcept nogil:
+    """Whether a list of a node's n rows is cheaper than passes over n_rows with n_where predicates.
 
     A pass costs some .35 + .06 depth ns a row, a list some 3 ns a row of the node.
     """
-    return depth + 1 >= MAX_PREDICATES or 16 * n < (2 + depth // 3) * n_rows
+    return n_where + 1 >= MAX_PREDICATES or 16 * n < (2 + n_where // 3) * n_rows
+
+
+cdef Predicate leaf_predicate(const void* labels, int32_t itemsize, uint32_t leaf) noexcept nogil:
+    """`leaf number = leaf`."""
+    cdef Predicate p
+    p.column = labels
+    p.itemsize = itemsize
+    p.relation = EQUAL
+    p.cut = leaf
+    return p
+
+
+cdef void add_rule(NodeSet* node, Predicate rule) noexcept nogil:
+    """One more inequality; a leaf number stays last."""
+    cdef int32_t at = node.n_where
+    if at > 0 and node.where[at - 1].relation == EQUAL:
+        node.where[at] = node.where[at - 1]
+        at -= 1
+    node.where[at] = rule
+    node.n_where += 1
 
 
 cdef NodeSet leaf_set(const void* labels, int32_t itemsize, uint32_t leaf, int64_t n) noexcept nogil:
@@ -20,10 +40,7 @@ cdef NodeSet leaf_set(const void* labels, int32_t itemsize, uint32_t leaf, int64
     node.rows = NULL
     node.n = n
     node.n_where = 1
-    node.where[0].column = labels
-    node.where[0].itemsize = itemsize
-    node.where[0].relation = EQUAL
-    node.where[0].cut = leaf
+    node.where[0] = leaf_predicate(labels, itemsize, leaf)
     return node
 
 
@@ -66,6 +83,8 @@ cdef bint node_can_split(const NodeSet* node, const Columns* columns, const RowO
     cdef int32_t k
     if node.n < 2 or columns.n_candidates == 0:
         return False
+    if surely_valid(columns, columns.by_ties[0], node.n):
+        return True
     if not ops.differ(columns.codes, columns.itemsize, columns.n_rows, columns.candidates, columns.n_candidates,
                       node.where, node.n_where, node.rows, node.n):
         return False

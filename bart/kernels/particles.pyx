@@ -43,6 +43,8 @@ cdef int load_old_tree(int32_t* n_old, Work* work, const Tree* tree, bint clampe
     n_old[0] = 0
     if not clamped:
         return OK
+    pool.labels = tree.labels
+    pool.label_itemsize = tree.itemsize
     n = breadth_first(tree, ROOT, work.order)
     work.mapped[ROOT] = 0
     for i in range(n):
@@ -65,6 +67,9 @@ cdef int load_old_tree(int32_t* n_old, Work* work, const Tree* tree, bint clampe
         q.stat.w = p.n
         if p.left == NONE:
             q.stat.s = work.leaf_sum[p.leaf]
+            if p.parent != NONE:                        # its rows, by one look at the labels
+                q.leaf = p.leaf
+                q.n_where = 1
         else:
             q.stat.s = pool.nodes[work.mapped[p.left]].stat.s + pool.nodes[work.mapped[p.left + 1]].stat.s
         q.log_L = log_L(&q.stat, &work.leaf)

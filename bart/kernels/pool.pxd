@@ -17,6 +17,8 @@ cdef struct PoolNode:
     uint32_t code
     int8_t side             # 0: codes <= code, 1: above
     int8_t can_split        # UNKNOWN until asked
+    int32_t leaf            # leaf number whose rows it holds by the labels of Pool; NONE where there is none
+    int32_t n_where         # predicates that describe it
     int32_t tag             # scratch of the caller
     int64_t rows            # offset of its list in the row arena; NONE in PREDICATES form
     Stat stat               # over the target
@@ -38,6 +40,8 @@ cdef struct Pool:
     uint32_t* rows
     int64_t n_rows_used
     int64_t row_capacity
+    const void* labels      # of the tree as it stands, while nodes may be described by them; else NULL
+    int32_t label_itemsize
 
 cdef void pool_free(Pool* pool) noexcept nogil
 cdef int pool_reserve(Pool* pool, int32_t n_nodes, int32_t n_splits) noexcept nogil

@@ -5,7 +5,7 @@ from libc.stdlib cimport free
 from libc.string cimport memmove, memset
 from bart.kernels.columns cimport Columns, predicate_of
 from bart.kernels.memory cimport grow
-from bart.kernels.nodeset cimport NodeSet, prefer_rows
+from bart.kernels.nodeset cimport NodeSet, add_rule, leaf_predicate, prefer_rows
 from bart.kernels.rowops cimport RowOps
 from bart.kernels.suffstat cimport LeafParams, log_L
 from bart.kernels.tree cimport NONE, UNKNOWN
@@ -53,6 +53,8 @@ cdef int32_t pool_path_node(Pool* pool, int32_t parent, int32_t dim, uint32_t co
     p.code = code
     p.side = side
     p.can_split = UNKNOWN
+    p.leaf = NONE
+    p.n_where = 0 if parent == NONE else pool.nodes[parent].n_where + 1
     p.tag = NONE
     p.rows = NONE
     pool.n_nodes += 1
@@ -64,6 +66,7 @@ cdef int pool_root(Pool* pool, Stat stat, const LeafParams* leaf, int32_t n_node
     pool.n_nodes = 0
     pool.n_splits = 0
     pool.n_rows_used = 0
+    pool.labels = NULL
     if pool_reserve(pool, n_nodes + 1, n_splits) != OK:
         return NO_MEMORY
     pool_path_node(pool, NONE, NONE, 0, 0)
@@ -102,6 +105,10 @@ cdef void pool_set(NodeSet* rows, const Pool* pool, int32_t node, const Columns*
         rows.rows = pool.rows + p.rows
         return
     while p.parent != NONE:
+        if p.leaf != NONE and pool.labels != NULL:
+            rows.where[rows.n_where] = leaf_predicate(pool.labels, pool.label_itemsize, p.leaf)
+            rows.n_where += 1
+            return
         rows.where[rows.n_where] = predicate_of(columns, p.dim, p.code, ABOVE if p.side else AT_MOST)
         rows.n_where += 1
         p = &pool.nodes[p.parent]
@@ -109,7 +116,7 @@ cdef void pool_set(NodeSet* rows, const Pool* pool, int32_t node, const Columns*
 
 cdef bint pool_wants_rows(const Pool* pool, int32_t node, int64_t n_rows) noexcept nogil:
     """Whether the node's rows should be a list before anything is asked of them."""
-    return pool.nodes[node].rows != NONE or prefer_rows(pool.nodes[node].stat.n, pool.nodes[node].depth, n_rows)
+    return pool.nodes[node].rows != NONE or prefer_rows(pool.nodes[node].stat.n, pool.nodes[node].n_where, n_rows)
 
 
 cdef int list_pair(Stat* left, Pool* pool, int32_t child, const double* target, const Columns* columns,
@@ -180,8 +187,8 @@ cdef int pool_split(int32_t* child, Pool* pool, int32_t node, int32_t dim, uint3
             return NO_MEMORY
     else:
         pool_set(&path, pool, node, columns)
-        path.where[path.n_where] = predicate_of(columns, dim, code, AT_MOST)
-        ops.masked_sum(&left.n, &left.s, path.where, path.n_where + 1, target, columns.n_rows)
+        add_rule(&path, predicate_of(columns, dim, code, AT_MOST))
+        ops.masked_sum(&left.n, &left.s, path.where, path.n_where, target, columns.n_rows)
         left.w = left.n
         child[0] = pool_pair(pool, node, dim, code)
     pool_set_pair(pool, child[0], left, leaf)
@@ -200,8 +207,13 @@ cdef void pool_label(void* labels, int32_t itemsize, uint32_t label, Pool* pool,
 
 
 cdef int pool_prepare_label(Pool* pool, int32_t node, const Columns* columns, const RowOps* ops) noexcept nogil:
-    """List a node's rows where labelling by a list is cheaper. May fail, before any label is written."""
+    """List a node's rows where labelling by a list is cheaper than by its path. May fail, before any label is written.
+
+    Labels cannot describe rows while they are written.
+    """
     cdef int32_t parent = pool.nodes[node].parent
-    if pool.nodes[node].rows == NONE and parent != NONE and pool_wants_rows(pool, parent, columns.n_rows):
+    if pool.nodes[node].rows == NONE and parent != NONE and (
+            pool.nodes[parent].rows != NONE
+            or prefer_rows(pool.nodes[parent].stat.n, pool.nodes[parent].depth, columns.n_rows)):
         return pool_make_rows(pool, node, columns, ops)
     return OK

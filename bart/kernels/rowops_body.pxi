@@ -1,6 +1,6 @@
 # Bodies of the functions of RowOps, included by one module per vector width. Contracts are in rowops.pxd; the
-# arithmetic of eight rows is in lanes.h. One predicate is tested as the rows are summed; a conjunction goes through a
-# mask of a block, one byte a row.
+# arithmetic of eight rows is in lanes.h. Short conjunctions are tested as the rows are summed; others go
+# through a mask of a block, one byte a row.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -32,7 +32,8 @@ cdef extern from "lanes.h" nogil:
     Mask mask_at_most(const void* codes, int32_t itemsize, uint32_t cut)
     Mask mask_equal(const void* codes, int32_t itemsize, uint32_t code)
     Mask mask_load(const uint8_t* bytes)
-    Mask mask_not(Mask m)
+    Mask mask_all(bint truth)
+    Mask mask_xor(Mask a, Mask b)
     Mask mask_and(Mask a, Mask b)
     Tally tally_zero()
     Tally tally_add(Tally t, Mask m)
@@ -112,74 +113,79 @@ cdef inline int32_t block_count(const uint8_t* mask, int32_t n) noexcept nogil:
     return count
 
 
-cdef inline Mask mask_of(const void* codes, int32_t itemsize, int32_t relation, uint32_t cut) noexcept nogil:
-    """Truth of one predicate in eight rows."""
-    if relation == AT_MOST:
-        return mask_at_most(codes, itemsize, cut)
-    if relation == ABOVE:
-        return mask_not(mask_at_most(codes, itemsize, cut))
-    return mask_equal(codes, itemsize, cut)
+cdef inline int32_t sum_where(double* s, const code_t* column, const Predicate* where, int32_t n_codes,
+                              bint with_leaf, const double* r, int64_t start, int32_t n) noexcept nogil:
+    """s += sum of r over the rows of a block that satisfy all predicates; returns their number.
 
-
-cdef inline int32_t sum_where(double* s, const code_t* column, const Predicate* where, int32_t n_where,
-                              int32_t relation, int32_t second, const double* r, int64_t start,
-                              int32_t n) noexcept nogil:
-    """s += sum of r over the rows of a block that satisfy one or two predicates; returns their number.
-
-    The relations and n_where are constants of the caller, so that the loop has no branch; column is where[0]'s.
+    where: n_codes inequalities on columns of one type, the first of them `column`, then with_leaf one leaf number of
+    one byte. Both are constants of the caller, so that the loop has no branch.
     """
     cdef Lanes acc = lanes_zero()
     cdef Tally tally = tally_zero()
-    cdef Mask m
+    cdef Mask m, above0 = mask_all(where[0].relation == ABOVE)
+    cdef Mask above1 = mask_all(n_codes > 1 and where[1].relation == ABOVE)
+    cdef Mask above2 = mask_all(n_codes > 2 and where[2].relation == ABOVE)
     cdef double[LANES] rest
-    cdef const code_t* first = column + start
-    cdef const code_t* other = <const code_t*>where[n_where - 1].column + start
+    cdef const code_t* column0 = column + start
+    cdef const code_t* column1 = <const code_t*>where[1 if n_codes > 1 else 0].column + start
+    cdef const code_t* column2 = <const code_t*>where[2 if n_codes > 2 else 0].column + start
+    cdef const uint8_t* labels = <const uint8_t*>where[n_codes].column + start if with_leaf else NULL
     cdef int32_t i, count = 0, whole = n - n % LANES
     for i in range(0, whole, 8):
-        m = mask_of(first + i, sizeof(code_t), relation, where[0].cut)
-        if n_where == 2:
-            m = mask_and(m, mask_of(other + i, sizeof(code_t), second, where[1].cut))
+        m = mask_xor(mask_at_most(column0 + i, sizeof(code_t), where[0].cut), above0)
+        if n_codes > 1:
+            m = mask_and(m, mask_xor(mask_at_most(column1 + i, sizeof(code_t), where[1].cut), above1))
+        if n_codes > 2:
+            m = mask_and(m, mask_xor(mask_at_most(column2 + i, sizeof(code_t), where[2].cut), above2))
+        if with_leaf:
+            m = mask_and(m, mask_equal(labels + i, 1, where[n_codes].cut))
         acc = lanes_add_where(acc, lanes_load(r + start + i), m)
         tally = tally_add(tally, m)
     for i in range(whole, n):
         rest[i - whole] = 0.0
-        if satisfies(where, n_where, start + i):
+        if satisfies(where, n_codes + with_leaf, start + i):
             rest[i - whole] = r[start + i]
             count += 1
     s[0] += lanes_sum(lanes_add_first(acc, rest, n - whole))
     return count + tally_sum(tally)
 
 
-cdef inline int32_t sum_where_of(double* s, const code_t* column, const Predicate* where, int32_t n_where,
-                                 const double* r, int64_t start, int32_t n) noexcept nogil:
-    if n_where == 1:
-        if where.relation == AT_MOST:
-            return sum_where(s, column, where, 1, AT_MOST, 0, r, start, n)
-        if where.relation == ABOVE:
-            return sum_where(s, column, where, 1, ABOVE, 0, r, start, n)
-        return sum_where(s, column, where, 1, EQUAL, 0, r, start, n)
-    if where[0].relation == AT_MOST:
-        if where[1].relation == AT_MOST:
-            return sum_where(s, column, where, 2, AT_MOST, AT_MOST, r, start, n)
-        return sum_where(s, column, where, 2, AT_MOST, ABOVE, r, start, n)
-    if where[1].relation == AT_MOST:
-        return sum_where(s, column, where, 2, ABOVE, AT_MOST, r, start, n)
-    return sum_where(s, column, where, 2, ABOVE, ABOVE, r, start, n)
+cdef inline int32_t sum_where_of(double* s, const code_t* column, const Predicate* where, int32_t n_codes,
+                                 bint with_leaf, const double* r, int64_t start, int32_t n) noexcept nogil:
+    if with_leaf:
+        if n_codes == 1:
+            return sum_where(s, column, where, 1, True, r, start, n)
+        if n_codes == 2:
+            return sum_where(s, column, where, 2, True, r, start, n)
+        return sum_where(s, column, where, 3, True, r, start, n)
+    if n_codes == 1:
+        return sum_where(s, column, where, 1, False, r, start, n)
+    if n_codes == 2:
+        return sum_where(s, column, where, 2, False, r, start, n)
+    return sum_where(s, column, where, 3, False, r, start, n)
 
 
-cdef int32_t block_sum_where(double* s, const Predicate* where, int32_t n_where, const double* r, int64_t start,
-                             int32_t n) noexcept nogil:
+cdef int32_t block_sum_where(double* s, const Predicate* where, int32_t n_codes, bint with_leaf, const double* r,
+                             int64_t start, int32_t n) noexcept nogil:
     if where.itemsize == 1:
-        return sum_where_of[uint8_t](s, <const uint8_t*>where.column, where, n_where, r, start, n)
+        return sum_where_of[uint8_t](s, <const uint8_t*>where.column, where, n_codes, with_leaf, r, start, n)
     if where.itemsize == 2:
-        return sum_where_of[uint16_t](s, <const uint16_t*>where.column, where, n_where, r, start, n)
-    return sum_where_of[uint32_t](s, <const uint32_t*>where.column, where, n_where, r, start, n)
+        return sum_where_of[uint16_t](s, <const uint16_t*>where.column, where, n_codes, with_leaf, r, start, n)
+    return sum_where_of[uint32_t](s, <const uint32_t*>where.column, where, n_codes, with_leaf, r, start, n)
 
 
-cdef bint is_direct(const Predicate* where, int32_t n_where) noexcept nogil:
-    """Whether the predicates are tested as the rows are summed: one, or two inequalities on columns of one type."""
-    return n_where == 1 or (n_where == 2 and where[0].itemsize == where[1].itemsize and where[0].relation != EQUAL
-                            and where[1].relation != EQUAL)
+cdef int32_t count_direct(bint* with_leaf, const Predicate* where, int32_t n_where) noexcept nogil:
+    """The number of inequalities if the predicates can be tested as the rows are summed (see sum_where), else 0."""
+    cdef int32_t k, n = n_where
+    with_leaf[0] = n_where > 0 and where[n_where - 1].relation == EQUAL and where[n_where - 1].itemsize == 1
+    if with_leaf[0]:
+        n -= 1
+    if n > 3:
+        return 0
+    for k in range(n):
+        if where[k].relation == EQUAL or where[k].itemsize != where[0].itemsize:
+            return 0
+    return n
 
 
 cdef int32_t block_masked_sum(double* s, const uint8_t* mask, const double* r, int32_t n) noexcept nogil:
@@ -205,13 +211,14 @@ cdef void masked_sum(int64_t* n, double* s, const Predicate* where, int32_t n_wh
     cdef uint8_t[BLOCK] mask
     cdef int64_t start
     cdef int32_t size
-    cdef bint direct = r != NULL and is_direct(where, n_where)
+    cdef bint with_leaf
+    cdef int32_t n_codes = count_direct(&with_leaf, where, n_where)
     n[0] = 0
     s[0] = 0.0
     for start in range(0, n_rows, 4096):
         size = block_size(start, n_rows)
-        if direct:
-            n[0] += block_sum_where(s, where, n_where, r, start, size)
+        if n_codes > 0 and r != NULL:
+            n[0] += block_sum_where(s, where, n_codes, with_leaf, r, start, size)
         else:
             block_mask(mask, where, n_where, start, size)
             n[0] += block_count(mask, size) if r == NULL else block_masked_sum(s, mask, r + start, size)
@@ -227,7 +234,7 @@ cdef void masked_sums(int64_t* n, double* s, const Predicate* where, int32_t n_s
     for start in range(0, n_rows, 4096):
         size = block_size(start, n_rows)
         for k in range(n_sets):
-            n[k] += block_sum_where(&s[k], &where[k], 1, r, start, size)
+            n[k] += block_sum_where(&s[k], &where[k], 1, False, r, start, size)
 
 
 include "rowops_leaves.pxi"

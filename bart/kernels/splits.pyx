@@ -3,7 +3,8 @@
 from libc.math cimport INFINITY, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from numpy.random cimport bitgen_t
-from bart.kernels.columns cimport N_CELLS, Columns, code_at, is_candidate, mass_between, p_split_at
+from bart.kernels.columns cimport (N_CELLS, Columns, code_at, count_surely_valid, is_candidate, mass_between,
+                                   p_split_at, surely_valid)
 from bart.kernels.nodeset cimport NodeSet, node_range
 from bart.kernels.pool cimport pool_ask
 from bart.kernels.rng cimport below, bernoulli, uniform
@@ -140,15 +141,21 @@ cdef double log_rule(const NodeSet* node, int32_t dim, uint32_t code, const Work
     that is empty."""
     cdef const Columns* columns = work.columns
     cdef uint32_t low, high
-    cdef int32_t k, other
-    cdef double total = 0.0, own
+    cdef int32_t k, other, n_sure
+    cdef double total, own
     if (node.n < 2 or not is_candidate(columns, dim)
             or not node_range(&low, &high, node, columns, dim, work.ops) or code < low or code >= high):
         return -INFINITY
     own = mass_between(columns, dim, code, code + 1) / mass_between(columns, dim, low, high)
-    own *= 1.0 if columns.weight == NULL else columns.weight[dim]
+    if columns.weight == NULL:
+        n_sure = count_surely_valid(columns, node.n)
+        total = n_sure
+        for k in range(n_sure, columns.n_candidates):
+            total += node_range(&low, &high, node, columns, columns.by_ties[k], work.ops)
+        return log(own / total)
+    total = 0.0
     for k in range(columns.n_candidates):
         other = columns.candidates[k]
-        if node_range(&low, &high, node, columns, other, work.ops):
-            total += 1.0 if columns.weight == NULL else columns.weight[other]
-    return log(own / total)
+        if surely_valid(columns, other, node.n) or node_range(&low, &high, node, columns, other, work.ops):
+            total += columns.weight[other]
+    return log(own * columns.weight[dim] / total)
