@@ -6,12 +6,22 @@ from bart.kernels.rowops cimport RowOps
 from bart.kernels.types cimport EQUAL, Predicate, satisfies
 
 
+cdef double SWITCH_BASE = 0.03, SWITCH_SLOPE = 0.04        # shares of all rows; the latter a predicate
+
+
+def set_switch(double base, double slope):
+    """For the benchmark that measures them: sums, and so chains, change in their last bits with the form of a node."""
+    global SWITCH_BASE, SWITCH_SLOPE
+    SWITCH_BASE, SWITCH_SLOPE = base, slope
+
+
 cdef bint prefer_rows(int64_t n, int32_t n_where, int64_t n_rows) noexcept nogil:
     """Whether a list of a node's n rows is cheaper than passes over n_rows with n_where predicates.
 
-    A pass costs some .35 + .06 depth ns a row, a list some 3 ns a row of the node.
+    A predicate costs each pass a read of its column; a list costs a pass when it is made, then a gather from each
+    column and the target. Where the two meet was measured on whole sweeps (benchmarks/switch.py).
     """
-    return n_where + 1 >= MAX_PREDICATES or 16 * n < (2 + n_where // 3) * n_rows
+    return n_where + 1 >= MAX_PREDICATES or n < (SWITCH_BASE + SWITCH_SLOPE * n_where) * n_rows
 
 
 cdef Predicate leaf_predicate(const void* labels, int32_t itemsize, uint32_t leaf) noexcept nogil:
