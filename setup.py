@@ -25,8 +25,8 @@ DEBUG, MUTANTS, ANNOTATE = flag("BART_DEBUG"), flag("BART_MUTANTS"), flag("BART_
 
 # In dependency order: a kernel cimports only from those above it.
 KERNELS = [
-    "rng", "rowops_baseline", "rowops_avx2", "rowops", "columns", "suffstat", "tree", "nodeset", "pool",
-    "workspace", "splits", "moves", "change_swap", "resampling", "adopt", "particles", "starts", "forest", "state",
+    "rng", "rowops_baseline", "rowops_avx2", "rowops", "columns", "suffstat", "tree", "nodeset", "team",
+    "pool", "workspace", "splits", "moves", "change_swap", "resampling", "adopt", "particles", "starts", "forest", "state",
     "sweep", "testing",
 ]
 X86 = platform.machine().lower() in ("x86_64", "amd64", "i686")

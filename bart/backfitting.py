@@ -21,7 +21,7 @@ TREE_ORDERS = ("sequential", "random")
 SMC_PARTICLES = 100
 OVERGROWN_LEAVES = 4
 # Row visits in one call of the compiled sweep: some 50 ms, after which an interrupt is seen.
-BUDGET = 8_000_000
+BUDGET = 50_000_000
 
 
 class Ensemble:
@@ -43,6 +43,8 @@ class Ensemble:
         "sequential", or "random": a fresh permutation in each sweep.
     init_leaves : int, optional
         Leaves of an overgrown tree, 4 by default.
+    n_threads : int
+        Threads that share the rows of a sweep where there are 65 536 or more. No result depends on their number.
 
     Attributes
     ----------
@@ -61,7 +63,7 @@ class Ensemble:
         An argument is unknown or a structure does not fit the data.
     """
 
-    def __init__(self, model, sampler, rng, init="empty", tree_order="sequential", init_leaves=None):
+    def __init__(self, model, sampler, rng, init="empty", tree_order="sequential", init_leaves=None, n_threads=1):
         check_choice(tree_order, "tree_order", TREE_ORDERS)
         if isinstance(init, str):
             check_choice(init, "init", STARTS)
@@ -83,6 +85,7 @@ class Ensemble:
             None if fixed else (noise.shape, noise.rate), sigma2, leaf.mean, leaf.var,
             tree_order == "random", model.dataset.y_range,
         )
+        self._kernel.n_threads = check_count(n_threads, "n_threads")
         self._start(init, leaves)
         self._seen = self.residual.copy()
 

@@ -133,13 +133,16 @@ class Chain:
         This chain's own, ``SeedSequence(seed).spawn(n_chains)[i]``.
     start : str or list
         Kind of start, or the structures of all trees (nested tuples).
+    n_threads : int
+        Threads that share the rows of a sweep.
     """
 
-    def __init__(self, model, sampler, plan, seed_sequence, start):
+    def __init__(self, model, sampler, plan, seed_sequence, start, n_threads=1):
         self.model = model
         self.sampler = sampler
         self.plan = plan
         self.start = start
+        self.n_threads = n_threads
         self.n_done = 0
         # A copy: the Ensemble spawns from it, and how often a shared one was spawned from must not matter.
         own = np.random.SeedSequence(seed_sequence.entropy, spawn_key=seed_sequence.spawn_key)
@@ -165,6 +168,7 @@ class Chain:
                 init=start,
                 tree_order=self.plan.tree_order,
                 init_leaves=self.plan.init_leaves if start == "overgrown" else None,
+                n_threads=self.n_threads,
             )
             if self._pending is not None:
                 # Last, as making an Ensemble may itself draw numbers.

@@ -40,6 +40,7 @@ def sample(
     keep_trees=True,
     keep_burn_trees=False,
     executor=None,
+    n_threads=1,
     progress=None,
     checkpoint=None,
     checkpoint_every=60.0,
@@ -48,8 +49,8 @@ def sample(
     """Draw from the posterior of a model with several chains (Algorithm 1 of the paper in each).
 
     Chain i uses the generator PCG64DXSM seeded by ``SeedSequence(seed).spawn(n_chains)[i]``, so that its
-    draws are a function of (seed, i) alone. `executor`, `progress` and the checkpoint parameters change
-    nothing in them.
+    draws are a function of (seed, i) alone. `executor`, `n_threads`, `progress` and the checkpoint
+    parameters change nothing in them.
 
     Parameters
     ----------
@@ -82,6 +83,9 @@ def sample(
     executor : int or concurrent.futures.Executor, optional
         None: one chain after the other. A number: so many threads. An executor of processes or of a
         cluster: chains travel to it and back in segments of about two seconds.
+    n_threads : int
+        Threads of EACH chain, which share the rows of a sweep where there are 65 536 or more. Chains on
+        threads of their own (`executor`) use the processors better, where there are several chains.
     progress : bool, optional
         True: a tqdm progress bar. None: one if tqdm is installed and stderr is a terminal.
     checkpoint : str or os.PathLike, optional
@@ -113,6 +117,7 @@ def sample(
         keep_burn_trees=check_flag(keep_burn_trees, "keep_burn_trees"),
     )
     n_chains = check_count(n_chains, "n_chains", 1)
+    n_threads = check_count(n_threads, "n_threads", 1)
     if not isinstance(model, Model):
         raise TypeError(f"model must be a Model, got {type(model).__name__}")
     if not callable(getattr(sampler, "step", None)):
@@ -123,7 +128,7 @@ def sample(
     folder = None if checkpoint is None else CheckpointFolder(checkpoint)
     entropy = _entropy(seed, folder)
     seeds = np.random.SeedSequence(entropy).spawn(n_chains)
-    chains = [Chain(model, sampler, plan, *pair) for pair in zip(seeds, starts, strict=True)]
+    chains = [Chain(model, sampler, plan, *pair, n_threads) for pair in zip(seeds, starts, strict=True)]
     record = _Record(chains, folder, entropy, checkpoint_every, checkpoint_sweeps)
     _report_size(model, plan, n_chains)
     with Bar(progress, n_chains * plan.n_sweeps, "sweep", "sampling", record.n_swept) as bar:

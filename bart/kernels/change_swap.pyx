@@ -9,15 +9,15 @@ from libc.stdint cimport int32_t
 from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport log_stop_at
 from bart.kernels.moves cimport LocalMoves, accept, begin_info, leaf_can_split, step_grow, step_prune
-from bart.kernels.nodeset cimport NodeSet, node_can_split
-from bart.kernels.pool cimport (pool_ask, pool_label, pool_pair, pool_prepare_label, pool_root,
+from bart.kernels.nodeset cimport NodeSet
+from bart.kernels.pool cimport (pool_ask, pool_can_split, pool_label, pool_pair, pool_prepare_label, pool_root,
                                 pool_split)
 from bart.kernels.rng cimport below, uniform
 from bart.kernels.splits cimport draw_rule, log_rule
 from bart.kernels.suffstat cimport log_L
 from bart.kernels.tree cimport NONE, ROOT, Node, Tree, breadth_first, is_leaf
 from bart.kernels.types cimport (MOVE_CHANGE, MOVE_SWAP, MUTANT, NO_MEMORY, OK, Decision, Stat, StepInfo)
-from bart.kernels.workspace cimport Target, Work, make_target, reserve_target, sum_leaves
+from bart.kernels.workspace cimport Target, Work, reserve_target, sum_leaves, sum_leaves_and_target
 
 
 cdef void load_children(Work* work, const Tree* tree, int32_t node) noexcept nogil:
@@ -97,14 +97,15 @@ cdef int new_log_posterior(double* total, Work* work, const Tree* tree, int32_t 
     for i in range(n):
         p = &tree.nodes[work.order[i]]
         node = work.listed[work.order[i]]
-        if pool_ask(&rows, &work.pool, node, work.columns, work.ops) != OK:
-            return NO_MEMORY
         if p.left == NONE:
-            work.pool.nodes[node].can_split = node_can_split(&rows, work.columns, work.ops)
+            if pool_can_split(node, &work.pool, work.columns, work.ops) != OK:
+                return NO_MEMORY
             total[0] += work.pool.nodes[node].log_L
             if not MUTANT(9):
                 total[0] += log_stop_at(work.columns, p.depth, work.pool.nodes[node].can_split)
             continue
+        if pool_ask(&rows, &work.pool, node, work.columns, work.ops) != OK:
+            return NO_MEMORY
         log_prior = log_rule(&rows, p.dim, p.code, work)
         if log_prior == -INFINITY:
             total[0] = -INFINITY
@@ -156,7 +157,7 @@ cdef inline bint same_rule(const Node* a, const Node* b) noexcept nogil:
     return a.dim == b.dim and a.code == b.code
 
 
-cdef int decide_subtree(Tree* tree, Work* work, StepInfo* info, const Target* target, int32_t top, int32_t in_pool,
+cdef int decide_subtree(Tree* tree, Work* work, StepInfo* info, const double* target, int32_t top, int32_t in_pool,
                         double before, bint with_top_rule, bitgen_t* rng) noexcept nogil:
     """Evaluate the rules now written in the tree against `before`, accept or not, and commit; info says which."""
     cdef int32_t n = breadth_first(tree, top, work.order), i
@@ -168,7 +169,7 @@ cdef int decide_subtree(Tree* tree, Work* work, StepInfo* info, const Target* ta
     for i in range(n):
         if is_leaf(tree, work.order[i]):
             stat.s += work.leaf_sum[tree.nodes[work.order[i]].leaf]
-    status = new_log_posterior(&after, work, tree, top, in_pool, make_target(work, tree, target), with_top_rule)
+    status = new_log_posterior(&after, work, tree, top, in_pool, target, with_top_rule)
     info.log_ratio = after - before
     if status == OK and after > -INFINITY and accept(info.log_ratio, rng):
         status = commit_subtree(tree, work, top)
@@ -185,18 +186,22 @@ cdef int step_change(Tree* tree, Work* work, StepInfo* info, const Target* targe
     cdef int32_t n = breadth_first(tree, ROOT, work.order), i, found = 0, top, in_pool
     cdef NodeSet rows
     cdef Decision rule, old
+    cdef const double* values
     cdef double before
     cdef int status
     begin_info(info, MOVE_CHANGE)
-    sum_leaves(work, tree, target)
     for i in range(n):
         if not is_leaf(tree, work.order[i]):
             work.listed[found] = work.order[i]
             found += 1
+    if reserve_target(work) != OK:
+        return NO_MEMORY
     if found == 0:
+        sum_leaves(work, tree, target)
         return OK
+    values = sum_leaves_and_target(work, tree, target)
     top = work.listed[below(found, rng)]
-    if (reserve_target(work) or load_path(&in_pool, work, tree, top)
+    if (load_path(&in_pool, work, tree, top)
             or pool_ask(&rows, &work.pool, in_pool, work.columns, work.ops)):
         return NO_MEMORY
     old = rule_of(&tree.nodes[top])
@@ -206,7 +211,7 @@ cdef int step_change(Tree* tree, Work* work, StepInfo* info, const Target* targe
         return NO_MEMORY
     before = old_log_posterior(work, tree, top, MUTANT(13))
     set_rule(&tree.nodes[top], rule)
-    status = decide_subtree(tree, work, info, target, top, in_pool, before, MUTANT(13), rng)
+    status = decide_subtree(tree, work, info, values, top, in_pool, before, MUTANT(13), rng)
     if not info.changed:
         set_rule(&tree.nodes[top], old)
     return status
@@ -229,23 +234,27 @@ cdef int step_swap(Tree* tree, Work* work, StepInfo* info, const Target* target,
     """
     cdef int32_t found = list_pairs(work.listed, tree, work.order), child, sibling, top, in_pool
     cdef Decision of_parent, of_child
+    cdef const double* values
     cdef bint both
     cdef double before
     cdef int status
     begin_info(info, MOVE_SWAP)
-    sum_leaves(work, tree, target)
+    if reserve_target(work) != OK:
+        return NO_MEMORY
     if found == 0:
+        sum_leaves(work, tree, target)
         return OK
+    values = sum_leaves_and_target(work, tree, target)
     child = work.listed[below(found, rng)]
     top = tree.nodes[child].parent
     sibling = 2 * tree.nodes[top].left + 1 - child
     both = not is_leaf(tree, sibling) and same_rule(&tree.nodes[child], &tree.nodes[sibling]) and not MUTANT(15)
-    if (reserve_target(work) or load_path(&in_pool, work, tree, top) or fill_log_rules(work, tree, top)):
+    if load_path(&in_pool, work, tree, top) != OK or fill_log_rules(work, tree, top) != OK:
         return NO_MEMORY
     before = old_log_posterior(work, tree, top, True)
     of_parent, of_child = rule_of(&tree.nodes[top]), rule_of(&tree.nodes[child])
     exchange(tree, top, child, sibling, both, of_child, of_parent)
-    status = decide_subtree(tree, work, info, target, top, in_pool, before, True, rng)
+    status = decide_subtree(tree, work, info, values, top, in_pool, before, True, rng)
     if not info.changed:
         exchange(tree, top, child, sibling, both, of_parent, of_child)
     return status

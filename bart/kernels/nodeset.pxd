@@ -20,6 +20,7 @@ cdef struct NodeSet:
     Predicate[MAX_PREDICATES] where     # PREDICATES form; a leaf number, if any, comes last
 
 cdef bint prefer_rows(int64_t n, int32_t n_where, int64_t n_rows) noexcept nogil
+cdef bint surely_splits(int64_t n, const Columns* columns) noexcept nogil
 cdef Predicate leaf_predicate(const void* labels, int32_t itemsize, uint32_t leaf) noexcept nogil
 cdef void add_rule(NodeSet* node, Predicate rule) noexcept nogil
 cdef NodeSet leaf_set(const void* labels, int32_t itemsize, uint32_t leaf, int64_t n) noexcept nogil

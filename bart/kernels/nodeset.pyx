@@ -87,13 +87,18 @@ cdef bint node_range(uint32_t* low, uint32_t* high, const NodeSet* node, const C
     return low[0] < high[0] and mass_between(columns, dim, low[0], high[0]) > 0
 
 
+cdef bint surely_splits(int64_t n, const Columns* columns) noexcept nogil:
+    """Whether every node of n rows has a valid split."""
+    return columns.n_candidates > 0 and surely_valid(columns, columns.by_ties[0], n)
+
+
 cdef bint node_can_split(const NodeSet* node, const Columns* columns, const RowOps* ops) noexcept nogil:
     """Whether any column of positive weight has a valid split in the node (computed from its rows, never inherited)."""
     cdef uint32_t low, high
     cdef int32_t k
     if node.n < 2 or columns.n_candidates == 0:
         return False
-    if surely_valid(columns, columns.by_ties[0], node.n):
+    if surely_splits(node.n, columns):
         return True
     if not ops.differ(columns.codes, columns.itemsize, columns.n_rows, columns.candidates, columns.n_candidates,
                       node.where, node.n_where, node.rows, node.n):

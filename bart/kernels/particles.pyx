@@ -7,8 +7,7 @@ from numpy.random cimport bitgen_t
 from bart.kernels.adopt cimport adopt
 from bart.kernels.columns cimport predicate_of
 from bart.kernels.moves cimport begin_info
-from bart.kernels.nodeset cimport NodeSet, node_can_split
-from bart.kernels.pool cimport (Pool, PoolNode, pool_ask, pool_pair, pool_reserve, pool_root, pool_set_pair,
+from bart.kernels.pool cimport (Pool, PoolNode, pool_can_split, pool_pair, pool_reserve, pool_root, pool_set_pair,
                                 pool_split)
 from bart.kernels.resampling cimport draw_final, normalise, resample, wants_resampling
 from bart.kernels.splits cimport log_prior_ratio, propose_prior
@@ -16,8 +15,8 @@ from bart.kernels.suffstat cimport log_L
 from bart.kernels.tree cimport NONE, ROOT, UNKNOWN, Node, Tree, breadth_first
 from bart.kernels.types cimport (AT_MOST, CANCELLED, MOVE_PG, MUTANT, NO_MEMORY, OK, TOO_MANY_STAGES, Predicate, Stat,
                                  StepInfo)
-from bart.kernels.workspace cimport (Particle, Target, Work, make_target, reserve_particles, reserve_queue,
-                                     reserve_target, sum_leaves)
+from bart.kernels.workspace cimport (Particle, Target, Work, reserve_particles, reserve_queue,
+                                     reserve_target, sum_leaves, sum_leaves_and_target)
 
 cdef enum:
     STAGED = 1 << 30        # mark of a queue entry: costs a stage even where it cannot split ("authors")
@@ -89,7 +88,6 @@ cdef inline int32_t push_split(Pool* pool, int32_t previous, int32_t node, int32
 cdef int pop(Particle* particle, Work* work, bint authors) noexcept nogil:
     """Take the next eligible node. "authors" passes over unsplittable nodes that are not marked, without a stage."""
     cdef int32_t entry
-    cdef NodeSet rows
     cdef PoolNode* p
     cdef bint skips = authors or (MUTANT(4) and particle != work.particles)
     particle.popped = NONE
@@ -97,10 +95,8 @@ cdef int pop(Particle* particle, Work* work, bint authors) noexcept nogil:
         entry = particle.queue[particle.begin]
         if skips and not entry & STAGED:
             p = &work.pool.nodes[entry]
-            if p.can_split == UNKNOWN:
-                if pool_ask(&rows, &work.pool, entry, work.columns, work.ops) != OK:
-                    return NO_MEMORY
-                p.can_split = node_can_split(&rows, work.columns, work.ops)
+            if p.can_split == UNKNOWN and pool_can_split(entry, &work.pool, work.columns, work.ops) != OK:
+                return NO_MEMORY
             if not p.can_split:
                 particle.begin += 1
                 continue
@@ -345,10 +341,10 @@ cdef int step_particles(Tree* tree, Work* work, StepInfo* info, const Target* ta
     begin_info(info, MOVE_PG)
     if reserve_target(work) != OK or reserve_particles(work, params.n_particles) != OK:
         return NO_MEMORY
-    sum_leaves(work, tree, target)
     if params.clamped and params.n_particles == 1:
+        sum_leaves(work, tree, target)
         return OK
-    values = make_target(work, tree, target)
+    values = sum_leaves_and_target(work, tree, target)
     if load_old_tree(&n_old, work, tree, params.clamped) != OK:
         return NO_MEMORY
     status = run_stages(work, info, tree, n_old, values, params, rng)

@@ -50,8 +50,9 @@ cdef int32_t pool_pair(Pool* pool, int32_t node, int32_t dim, uint32_t code) noe
 cdef void pool_set_pair(Pool* pool, int32_t child, Stat left, const LeafParams* leaf) noexcept nogil
 cdef int32_t pool_path_node(Pool* pool, int32_t parent, int32_t dim, uint32_t code, int8_t side) noexcept nogil
 cdef void pool_set(NodeSet* rows, const Pool* pool, int32_t node, const Columns* columns) noexcept nogil
-cdef bint pool_wants_rows(const Pool* pool, int32_t node, int64_t n_rows) noexcept nogil
+cdef bint pool_wants_rows(const Pool* pool, int32_t node, const Columns* columns) noexcept nogil
 cdef int pool_make_rows(Pool* pool, int32_t node, const Columns* columns, const RowOps* ops) noexcept nogil
+cdef int pool_can_split(int32_t node, Pool* pool, const Columns* columns, const RowOps* ops) noexcept nogil
 cdef int pool_ask(NodeSet* rows, Pool* pool, int32_t node, const Columns* columns, const RowOps* ops) noexcept nogil
 cdef int pool_split(int32_t* child, Pool* pool, int32_t node, int32_t dim, uint32_t code, const double* target,
                     const Columns* columns, const LeafParams* leaf, const RowOps* ops) noexcept nogil

@@ -5,7 +5,7 @@ from libc.stdlib cimport free
 from libc.string cimport memmove, memset
 from bart.kernels.columns cimport Columns, predicate_of
 from bart.kernels.memory cimport grow
-from bart.kernels.nodeset cimport NodeSet, add_rule, leaf_predicate, prefer_rows
+from bart.kernels.nodeset cimport NodeSet, add_rule, leaf_predicate, node_can_split, prefer_rows, surely_splits
 from bart.kernels.rowops cimport RowOps
 from bart.kernels.suffstat cimport LeafParams, log_L
 from bart.kernels.tree cimport NONE, UNKNOWN
@@ -114,9 +114,10 @@ cdef void pool_set(NodeSet* rows, const Pool* pool, int32_t node, const Columns*
         p = &pool.nodes[p.parent]
 
 
-cdef bint pool_wants_rows(const Pool* pool, int32_t node, int64_t n_rows) noexcept nogil:
+cdef bint pool_wants_rows(const Pool* pool, int32_t node, const Columns* columns) noexcept nogil:
     """Whether the node's rows should be a list before anything is asked of them."""
-    return pool.nodes[node].rows != NONE or prefer_rows(pool.nodes[node].stat.n, pool.nodes[node].n_where, n_rows)
+    cdef const PoolNode* p = &pool.nodes[node]
+    return p.rows != NONE or prefer_rows(p.stat.n, p.n_where, columns.n_rows)
 
 
 cdef int list_pair(Stat* left, Pool* pool, int32_t child, const double* target, const Columns* columns,
@@ -147,7 +148,7 @@ cdef int pool_make_rows(Pool* pool, int32_t node, const Columns* columns, const 
     cdef Stat unused
     while pool.nodes[top].rows == NONE:
         parent = pool.nodes[top].parent
-        if parent == NONE or not pool_wants_rows(pool, parent, columns.n_rows):
+        if parent == NONE or not pool_wants_rows(pool, parent, columns):
             pool_set(&path, pool, top, columns)
             if reserve_rows(pool, columns.n_rows) != OK:
                 return NO_MEMORY
@@ -166,9 +167,22 @@ cdef int pool_make_rows(Pool* pool, int32_t node, const Columns* columns, const 
 
 cdef int pool_ask(NodeSet* rows, Pool* pool, int32_t node, const Columns* columns, const RowOps* ops) noexcept nogil:
     """The rows of a pool node in the cheaper form."""
-    if pool_wants_rows(pool, node, columns.n_rows) and pool_make_rows(pool, node, columns, ops) != OK:
+    if pool_wants_rows(pool, node, columns) and pool_make_rows(pool, node, columns, ops) != OK:
         return NO_MEMORY
     pool_set(rows, pool, node, columns)
+    return OK
+
+
+cdef int pool_can_split(int32_t node, Pool* pool, const Columns* columns, const RowOps* ops) noexcept nogil:
+    """Fill can_split of a pool node, by its number of rows alone where that is enough."""
+    cdef NodeSet rows
+    cdef PoolNode* p = &pool.nodes[node]
+    if surely_splits(p.stat.n, columns):
+        p.can_split = 1
+        return OK
+    if pool_ask(&rows, pool, node, columns, ops) != OK:
+        return NO_MEMORY
+    p.can_split = node_can_split(&rows, columns, ops)
     return OK
 
 
@@ -179,7 +193,7 @@ cdef int pool_split(int32_t* child, Pool* pool, int32_t node, int32_t dim, uint3
     cdef Stat left
     if pool_reserve(pool, 2, 0) != OK:
         return NO_MEMORY
-    if pool_wants_rows(pool, node, columns.n_rows):
+    if pool_wants_rows(pool, node, columns):
         if pool_make_rows(pool, node, columns, ops) != OK:
             return NO_MEMORY
         child[0] = pool_pair(pool, node, dim, code)

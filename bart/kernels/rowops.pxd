@@ -26,6 +26,9 @@ cdef struct RowOps:
     void (*leaf_sums)(double* s, double* acc, const void* labels, int32_t itemsize, int32_t n_leaves,
                       const double* r, int64_t n_rows, int32_t leaf, const Predicate* rule, int64_t* n_in,
                       double* s_in) noexcept nogil
+    # both of: leaf_sums without a rule, and out = r + value[label], over one read of r
+    void (*leaf_sums_and_add)(double* s, double* acc, double* out, const double* value, const void* labels,
+                              int32_t itemsize, int32_t n_leaves, const double* r, int64_t n_rows) noexcept nogil
     # out = r + value[label]; labels are below n_values
     void (*add_leaf_values)(double* out, const double* r, const double* value, int32_t n_values, const void* labels,
                             int32_t itemsize, int64_t n_rows) noexcept nogil

@@ -375,6 +375,7 @@ cdef RowOps OPS
 OPS.masked_sum = masked_sum
 OPS.masked_sums = masked_sums
 OPS.leaf_sums = leaf_sums
+OPS.leaf_sums_and_add = leaf_sums_and_add
 OPS.add_leaf_values = add_leaf_values
 OPS.relabel = relabel
 OPS.renumber = renumber

@@ -172,3 +172,24 @@ cdef void add_leaf_values(double* out, const double* r, const double* value, int
         gather_add[uint16_t](out, r, value, <const uint16_t*>labels, n_rows)
     else:
         gather_add[uint32_t](out, r, value, <const uint32_t*>labels, n_rows)
+
+
+cdef void leaf_sums_and_add(double* s, double* acc, double* out, const double* value, const void* labels,
+                            int32_t itemsize, int32_t n_leaves, const double* r, int64_t n_rows) noexcept nogil:
+    cdef double[FEW] of_block
+    cdef const char* own
+    cdef int64_t start, unused_n
+    cdef int32_t size, l
+    cdef double unused_s
+    memset(s, 0, sizeof(double) * n_leaves)
+    for start in range(0, n_rows, 4096):
+        size = block_size(start, n_rows)
+        own = <const char*>labels + start * itemsize
+        if n_leaves <= FEW and itemsize == 1:
+            memset(of_block, 0, sizeof(of_block))
+            few_leaf_sums(of_block, <const uint8_t*>own, n_leaves, r + start, size, 0, NULL, &unused_n, &unused_s)
+            for l in range(n_leaves):
+                s[l] += of_block[l]
+        else:
+            block_leaf_sums(s, acc, labels, itemsize, n_leaves, r, start, size)
+        add_leaf_values(out + start, r + start, value, n_leaves, own, itemsize, size)

@@ -9,7 +9,9 @@ from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport Domain
 from bart.kernels.forest cimport ForestStore, Thresholds, store_forest
 from bart.kernels.rng cimport below, bitgen_of, gamma
+from bart.kernels.rowops cimport rowops
 from bart.kernels.state cimport KernelPlan, Plan, TreeState, check_status, draw_values, run_kernel, settle_labels
+from bart.kernels.team cimport TEAM_ROWS, Team, team_rowops
 from bart.kernels.tree cimport Tree, tree_depth
 from bart.kernels.types cimport CANCELLED, OK, StepInfo
 from bart.kernels.workspace cimport Target, Work, Workspace, reserve_leaves, reserve_target, set_leaf_params
@@ -53,6 +55,7 @@ cdef class EnsembleKernel:
     cdef bint fixed_noise
     cdef public double shape, rate, leaf_mean, leaf_var, y_range, temperature, sigma2
     cdef public int64_t n_sweeps    # completed
+    cdef public int32_t n_threads   # that share the rows of a sweep; no result depends on it
     cdef public int32_t position    # trees updated in the sweep under way; 0 between sweeps
     cdef public int64_t n_changed, n_root_changed
     cdef Thresholds thresholds
@@ -83,7 +86,7 @@ cdef class EnsembleKernel:
         self.fixed_noise = noise is None
         self.shape, self.rate = (0.0, 0.0) if noise is None else noise
         self.sigma2, self.leaf_mean, self.leaf_var = sigma2, leaf_mean, leaf_var
-        self.random_order, self.y_range, self.temperature = random_order, y_range, 1.0
+        self.random_order, self.y_range, self.temperature, self.n_threads = random_order, y_range, 1.0, 1
         check_status(reserve_target(&self.workspace.w))
         self._bind_thresholds()
 
@@ -201,14 +204,26 @@ cdef class EnsembleKernel:
                 int64_t store_every, int64_t budget):
         """Sweeps into traces[first:], until they are full or some `budget` row visits are spent.
 
+        With n_threads > 1 and enough rows, a team of threads that lives for this call shares the rows.
+
         Returns the number of rows of `traces` that are filled. A sweep under way is taken up by the next call, after
         `interrupt` (KeyboardInterrupt) too.
         """
+        if self.n_threads == 1 or self.n_rows < TEAM_ROWS:
+            return self._advance(plan, rng, traces, first, store, store_rng, store_every, budget, None)
+        with Team(self.n_threads, self.n_rows) as team:
+            return self._advance(plan, rng, traces, first, store, store_rng, store_every, budget, team)
+
+    cdef _advance(self, KernelPlan plan, rng, double[:, ::1] traces, int64_t first, ForestStore store, store_rng,
+                  int64_t store_every, int64_t budget, Team team):
         cdef bitgen_t* bits = bitgen_of(rng)
         cdef bitgen_t* store_bits = NULL if store is None else bitgen_of(store_rng)
         cdef int64_t n = traces.shape[0], done = first
         cdef int status = OK
         cdef StepInfo info
+        if team is not None:
+            team.enter()
+            self.workspace.w.ops = team_rowops()
         with nogil:
             while done < n and budget > 0 and status == OK:
                 if self.position == 0:
@@ -228,6 +243,9 @@ cdef class EnsembleKernel:
                     done += 1
                     if store_bits != NULL and done % store_every == 0:
                         status = store_forest(&store.s, self.trees, self.n_trees, &self.thresholds, store_bits)
+        if team is not None:
+            self.workspace.w.ops = rowops()
+            team.leave()
         self.take_interrupt(status == CANCELLED)
         check_status(status)
         return done

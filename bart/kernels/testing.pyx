@@ -338,6 +338,16 @@ cdef class RowLoops:
                                  <const void*><size_t>labels.ctypes.data, labels.itemsize, r.shape[0])
         return out
 
+    def leaf_sums_and_add(self, const double[::1] r, const double[::1] value, labels):
+        """Sums by leaf, and r + value[label]."""
+        n_leaves = value.shape[0]
+        out, sums, lanes = np.empty(r.shape[0]), np.empty(n_leaves), np.empty(LANES * n_leaves)
+        self.ops.leaf_sums_and_add(<double*><size_t>sums.ctypes.data, <double*><size_t>lanes.ctypes.data,
+                                   <double*><size_t>out.ctypes.data, &value[0],
+                                   <const void*><size_t>labels.ctypes.data, labels.itemsize, n_leaves, &r[0],
+                                   r.shape[0])
+        return sums, out
+
     def relabel(self, labels, uint32_t label, where):
         cdef Predicate[12] p
         self.ops.relabel(<void*><size_t>labels.ctypes.data, labels.itemsize, label, p, self._where(p, where),

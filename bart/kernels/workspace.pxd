@@ -55,7 +55,7 @@ cdef void set_leaf_params(Work* work, double sigma2, double leaf_mean, double le
 cdef int reserve_leaves(Work* work, int32_t n_leaves) noexcept nogil
 cdef int reserve_particles(Work* work, int32_t n_particles) noexcept nogil
 cdef int reserve_queue(Particle* particle, int32_t n) noexcept nogil
-cdef const double* make_target(Work* work, const Tree* tree, const Target* target) noexcept nogil
+cdef const double* sum_leaves_and_target(Work* work, const Tree* tree, const Target* target) noexcept nogil
 cdef int reserve_target(Work* work) noexcept nogil
 cdef void begin_step(Work* work, const Tree* tree, const Target* target) noexcept nogil
 cdef void add_old_values(Work* work, const Tree* tree) noexcept nogil

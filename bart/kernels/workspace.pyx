@@ -85,16 +85,6 @@ cdef void begin_step(Work* work, const Tree* tree, const Target* target) noexcep
     work.has_target = False
 
 
-cdef const double* make_target(Work* work, const Tree* tree, const Target* target) noexcept nogil:
-    """R_j row by row, eq. (residual). `target` must have been reserved."""
-    if not target.is_residual:
-        return target.base
-    work.ops.add_leaf_values(work.target, target.base, work.old_value, tree.n_leaves, tree.labels,
-                             tree.itemsize, tree.n_rows)
-    work.has_target = True
-    return work.target
-
-
 cdef void sum_leaves(Work* work, const Tree* tree, const Target* target) noexcept nogil:
     """leaf_sum = sums of the target by leaf: the residual's sum plus count times leaf value, nothing un-subtracted."""
     cdef int64_t unused_n
@@ -102,6 +92,18 @@ cdef void sum_leaves(Work* work, const Tree* tree, const Target* target) noexcep
     work.ops.leaf_sums(work.leaf_sum, work.lanes, tree.labels, tree.itemsize, tree.n_leaves, target.base,
                        tree.n_rows, 0, NULL, &unused_n, &unused_s)
     add_old_values(work, tree)
+
+
+cdef const double* sum_leaves_and_target(Work* work, const Tree* tree, const Target* target) noexcept nogil:
+    """The same sums, and R_j row by row, eq. (residual), in one pass. Room for the target must have been reserved."""
+    if not target.is_residual:
+        sum_leaves(work, tree, target)
+        return target.base
+    work.ops.leaf_sums_and_add(work.leaf_sum, work.lanes, work.target, work.old_value, tree.labels, tree.itemsize,
+                               tree.n_leaves, target.base, tree.n_rows)
+    add_old_values(work, tree)
+    work.has_target = True
+    return work.target
 
 
 cdef void add_old_values(Work* work, const Tree* tree) noexcept nogil:
