@@ -1,6 +1,8 @@
 """Posterior: traces, stored forests, prediction, summaries, files and ArviZ."""
 
+import itertools
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -19,7 +21,7 @@ _FORMAT = "bart posterior 1"
 # Rows of a block; bounds on one block: numbers held, and visits of a tree by a row (a fifth of a second).
 _BLOCK_ROWS = 4096
 _BLOCK_NUMBERS = 4_000_000
-_BLOCK_VISITS = 20_000_000
+_BLOCK_VISITS = 200_000_000
 
 
 class Posterior:
@@ -109,7 +111,7 @@ class Posterior:
         forests = [*(self.forests or []), *(self.burn_forests or [])]
         return sum(trace.nbytes for trace in self.sweeps.values()) + sum(part.nbytes for part in forests)
 
-    def predict(self, X, draws=False, quantiles=None, interval=None, every=1, progress=False):
+    def predict(self, X, draws=False, quantiles=None, interval=None, every=1, progress=False, n_threads=1):
         """Posterior of f at new rows, in the units of y.
 
         Parameters
@@ -126,6 +128,8 @@ class Posterior:
             Use only every so many kept draws.
         progress : bool
             Show a tqdm progress bar.
+        n_threads : int
+            Threads that share the rows. No result depends on their number.
 
         Returns
         -------
@@ -148,15 +152,16 @@ class Posterior:
         forests = self._forests(burn=False)
         X = self._check_new(X)
         n_kept = len(range(0, self.n_draws, check_count(every, "every")))
+        check_count(n_threads, "n_threads")
         total = np.zeros(len(X))
         kept = np.empty((self.n_chains, n_kept, len(X))) if draws else None
         found = np.empty((len(levels), len(X)))
-        step = self._block_rows(len(levels) > 0)
-        with Bar(progress, len(X), "row", "predicting") as bar:
+        step = self._block_rows(len(levels) > 0, n_threads)
+        with Bar(progress, len(X), "row", "predicting") as bar, _Workers(n_threads) as workers:
             for first in range(0, len(X), step):
                 rows = slice(first, min(first + step, len(X)))
                 held = np.empty((self.n_chains, n_kept, rows.stop - first)) if len(levels) else None
-                for block in self._blocks(X[rows], forests, every):
+                for block in self._blocks(X[rows], forests, every, workers):
                     # One draw after the other, so that a row's sum does not depend on the rows beside it.
                     for values in block.values:
                         total[rows] += values
@@ -178,7 +183,7 @@ class Posterior:
             None if interval is None else found[n_quantiles:],
         )
 
-    def predict_blocks(self, X, every=1, burn=False):
+    def predict_blocks(self, X, every=1, burn=False, n_threads=1):
         """Iterate over f of each draw at new rows in blocks of bounded memory.
 
         Parameters
@@ -188,6 +193,8 @@ class Posterior:
             Use only every so many draws.
         burn : bool
             The stored forests of the burn-in instead of those of the kept draws.
+        n_threads : int
+            Threads that share the rows.
 
         Yields
         ------
@@ -197,11 +204,13 @@ class Posterior:
         """
         X = self._check_new(X)
         check_count(every, "every")
+        check_count(n_threads, "n_threads")
         forests = self._forests(burn)
-        step = self._block_rows(False)
-        for first in range(0, len(X), step):
-            for block in self._blocks(X[first : first + step], forests, every):
-                yield block._replace(rows=slice(first, first + block.values.shape[1]))
+        step = self._block_rows(False, n_threads)
+        with _Workers(n_threads) as workers:
+            for first in range(0, len(X), step):
+                for block in self._blocks(X[first : first + step], forests, every, workers):
+                    yield block._replace(rows=slice(first, first + block.values.shape[1]))
 
     def summary(self, names=("sigma", "log_likelihood", "n_leaves", "depth")):
         """Mean, standard deviation, Monte Carlo error, bulk and tail ESS and R-hat of traces.
@@ -268,12 +277,12 @@ class Posterior:
             raise RuntimeError(f"this run stored no trees, so it cannot predict: sample with {option}=True")
         return forests
 
-    def _block_rows(self, holds_all_draws):
+    def _block_rows(self, holds_all_draws, n_threads):
         if not holds_all_draws:
-            return _BLOCK_ROWS
+            return _BLOCK_ROWS * n_threads
         return max(1, min(_BLOCK_ROWS, _BLOCK_NUMBERS // max(1, self.n_chains * self.n_draws)))
 
-    def _blocks(self, X, forests, every):
+    def _blocks(self, X, forests, every, workers):
         """Blocks of draws at all rows of X, chain by chain."""
         n_trees = self.header["n_trees"]
         size = max(1, min(_BLOCK_VISITS // (n_trees * max(1, len(X))), _BLOCK_NUMBERS // max(1, len(X))))
@@ -287,10 +296,38 @@ class Posterior:
                     n = 1 if every > 1 else len(some)
                     starts = forest.starts[draw * n_trees : (draw + n) * n_trees + 1]
                     nodes = forest.nodes[starts[0] : starts[-1]]
-                    predict_draws(X, nodes, starts - starts[0], n_trees, 0, n, values[row : row + n])
+                    workers.predict(X, nodes, starts - starts[0], n_trees, n, values[row : row + n])
                 values *= self.header["y_range"]
                 values += self.header["y_mid"]
                 yield Block(chain, slice(first, first + len(some)), slice(0, len(X)), values)
+
+
+class _Workers:
+    """Threads for predictions, each of which takes its share of the rows."""
+
+    def __init__(self, n_threads):
+        self._n_threads = n_threads
+        self._pool = ThreadPoolExecutor(self._n_threads) if self._n_threads > 1 else None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def predict(self, X, nodes, starts, n_trees, n_draws, out):
+        """`predict_draws` of the first n_draws."""
+        if self._pool is None:
+            predict_draws(X, nodes, starts, n_trees, 0, n_draws, out)
+            return
+        cuts = np.linspace(0, len(X), self._n_threads + 1).astype(int)
+        running = [
+            self._pool.submit(predict_draws, X[a:b], nodes, starts, n_trees, 0, n_draws, out[:, a:b])
+            for a, b in itertools.pairwise(cuts)
+        ]
+        for future in running:
+            future.result()
 
 
 def load(path):

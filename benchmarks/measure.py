@@ -52,16 +52,24 @@ class Pass:
         self._loops = RowLoops(rowops.TARGET)
         self._where = [(codes.codes[0], "<=", int(codes.n_values[0]) // 2)]
         self._target = np.array(target)
-        self._repeats = 1
-        while (spent := cpu_seconds(self._run)) < seconds:
-            self._repeats = max(2 * self._repeats, int(self._repeats * seconds / max(spent, 1e-6)))
+        repeat_for(self._loops, self._run, seconds)
 
     def _run(self):
-        self._loops.masked_sum(self._where, self._target, self._repeats)
+        self._loops.masked_sum(self._where, self._target)
 
     def seconds(self):
         """CPU seconds of one pass, mean of the repeats of one measurement."""
-        return cpu_seconds(self._run) / self._repeats
+        self._run()
+        return self._loops.seconds / self._loops.repeats
+
+
+def repeat_for(loops, run, seconds):
+    """Set the repeats of some row loops so that `run()`, one call of a loop, takes about so many CPU seconds."""
+    loops.repeats = 1
+    run()
+    while loops.seconds < seconds:
+        loops.repeats = max(2 * loops.repeats, int(loops.repeats * seconds / max(loops.seconds, 1e-6)))
+        run()
 
 
 def time_updates(ensemble, n_pairs, n_sweeps):

@@ -3,11 +3,7 @@
 from libc.stdint cimport int32_t, int64_t
 from numpy.random cimport bitgen_t
 from bart.kernels.tree cimport Tree
-
-cdef struct StoredNode:
-    int32_t dim             # -1: leaf
-    int32_t left            # left child relative to the tree's first node; the right one is left + 1
-    double value            # leaf value (scaled), or tau in the units of x: x <= tau goes left
+from bart.kernels.types cimport StoredNode
 
 cdef struct Store:
     StoredNode* nodes

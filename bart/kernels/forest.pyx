@@ -4,11 +4,12 @@ import numpy as np
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from numpy.random cimport bitgen_t
 from bart.kernels.memory cimport grow
 from bart.kernels.rng cimport below, uniform
+from bart.kernels.rowops cimport LANES, MOST_SELECTED, TREE_ROWS, RowOps, rowops
 from bart.kernels.tree cimport NONE, Node, Tree
 from bart.kernels.types cimport NO_MEMORY, OK
 
@@ -134,37 +135,42 @@ cdef class ForestStore:
         self.s.n_nodes = self.s.n_stored = 0
 
 
-cdef void predict_block(double* out, int64_t out_stride, const double* X, int64_t n_dims, int64_t n,
+cdef void predict_block(double* out, int64_t out_stride, const double* X, int64_t n_dims, int32_t n, double* scratch,
                         const StoredNode* nodes, const int64_t* starts, int64_t n_trees, int64_t first_draw,
-                        int64_t last_draw) noexcept nogil:
+                        int64_t last_draw, const RowOps* ops) noexcept nogil:
     """out[draw, row] = sum over trees of the leaf value that a row reaches, for a block of rows that stays in cache."""
-    cdef int64_t draw, j, i
-    cdef int32_t k
-    cdef const StoredNode* tree
-    cdef double* to
+    cdef int64_t draw, j, at
+    cdef double[TREE_ROWS] total
     for draw in range(first_draw, last_draw):
-        to = out + (draw - first_draw) * out_stride
-        memset(to, 0, n * sizeof(double))
+        memset(total, 0, sizeof(total))
         for j in range(n_trees):
-            tree = nodes + starts[draw * n_trees + j]
-            for i in range(n):
-                k = 0
-                while tree[k].dim >= 0:
-                    k = tree[k].left + (X[i * n_dims + tree[k].dim] > tree[k].value)
-                to[i] += tree[k].value
+            at = draw * n_trees + j
+            ops.add_tree(total, X, n, nodes + starts[at], starts[at + 1] - starts[at], scratch)
+        memcpy(out + (draw - first_draw) * out_stride, total, n * sizeof(double))
+
+
+cdef void transpose_block(double* block, const double* X, int64_t n_dims, int32_t n) noexcept nogil:
+    """block[dim * TREE_ROWS + row] = X[row, dim]; the places after the last row are set, as they are read."""
+    cdef int64_t d
+    cdef int32_t i
+    for d in range(n_dims):
+        for i in range(n):
+            block[d * TREE_ROWS + i] = X[i * n_dims + d]
+        for i in range(n, min(n + LANES, TREE_ROWS)):
+            block[d * TREE_ROWS + i] = 0.0
 
 
 def predict_draws(const double[:, ::1] X, nodes, const int64_t[::1] starts, int n_trees, int first_draw, int last_draw,
-                  double[:, ::1] out):
+                  double[:, :] out):
     """Sums of the trees' leaf values (scaled units) for draws first_draw..last_draw-1.
 
     Parameters
     ----------
     X : (n, D) float64, C order
     nodes, starts : as in ForestStore
-    out : (last_draw - first_draw, n) float64, overwritten
+    out : (last_draw - first_draw, n) float64, overwritten; its rows contiguous
     """
-    cdef int64_t n = X.shape[0], n_dims = X.shape[1], start, size
+    cdef int64_t n = X.shape[0], n_dims = X.shape[1], start
     nodes = np.ascontiguousarray(nodes)
     if nodes.dtype != NODE_DTYPE:
         raise ValueError(f"nodes must have dtype {NODE_DTYPE}, got {nodes.dtype}")
@@ -172,6 +178,8 @@ def predict_draws(const double[:, ::1] X, nodes, const int64_t[::1] starts, int 
         raise ValueError(f"draws {first_draw}..{last_draw} are not among {(starts.shape[0] - 1) // n_trees}")
     if out.shape[0] != last_draw - first_draw or out.shape[1] != n:
         raise ValueError(f"out must have shape {(last_draw - first_draw, n)}, got {(out.shape[0], out.shape[1])}")
+    if n > 1 and out.strides[1] != sizeof(double):
+        raise ValueError("out must have contiguous rows")
     if len(nodes) < starts[starts.shape[0] - 1]:
         raise ValueError("nodes is shorter than starts says")
     if len(nodes) and int(nodes["dim"].max()) >= n_dims:
@@ -180,13 +188,25 @@ def predict_draws(const double[:, ::1] X, nodes, const int64_t[::1] starts, int 
         return
     cdef const StoredNode* first = <const StoredNode*><size_t>nodes.ctypes.data
     cdef const int64_t* tree_starts = &starts[0]
-    cdef int64_t trees = n_trees, begin = first_draw, end = last_draw, stride = out.shape[1]
+    cdef int64_t trees = n_trees, begin = first_draw, end = last_draw, stride = out.strides[0] // sizeof(double)
     cdef const double* rows = &X[0, 0]
     cdef double* to = &out[0, 0]
-    cdef int64_t block = max(1, 131072 // (8 * max(n_dims, 1)))
-    with nogil:
-        start = 0
-        while start < n:
-            size = block if n - start > block else n - start
-            predict_block(to + start, stride, rows + start * n_dims, n_dims, size, first, tree_starts, trees, begin, end)
-            start += size
+    cdef const RowOps* ops = rowops()
+    # Some 256 KB of the columns: they are read again for each tree.
+    cdef int32_t block = max(LANES, min(TREE_ROWS, 32768 // max(n_dims, 1) // LANES * LANES)), size
+    cdef double* columns = <double*>malloc(max(n_dims, 1) * TREE_ROWS * sizeof(double))
+    cdef double* scratch = <double*>malloc((MOST_SELECTED // 2 + 1) * TREE_ROWS * sizeof(double))
+    try:
+        if columns == NULL or scratch == NULL:
+            raise MemoryError("no memory for a block of rows")
+        with nogil:
+            start = 0
+            while start < n:
+                size = block if n - start > block else <int32_t>(n - start)
+                transpose_block(columns, rows + start * n_dims, n_dims, size)
+                predict_block(to + start, stride, columns, n_dims, size, scratch, first, tree_starts, trees, begin, end,
+                              ops)
+                start += size
+    finally:
+        free(columns)
+        free(scratch)

@@ -44,6 +44,19 @@ static inline Lanes lanes_add(Lanes a, Lanes x) {
     return a;
 }
 
+static inline Lanes lanes_fill(double value) {
+    Lanes a = {_mm256_set1_pd(value), _mm256_set1_pd(value)};
+    return a;
+}
+
+/* x > tau ? right : left; left where x is not a number */
+static inline Lanes lanes_select(Lanes x, double tau, Lanes left, Lanes right) {
+    __m256d t = _mm256_set1_pd(tau);
+    left.low = _mm256_blendv_pd(left.low, right.low, _mm256_cmp_pd(x.low, t, _CMP_GT_OQ));
+    left.high = _mm256_blendv_pd(left.high, right.high, _mm256_cmp_pd(x.high, t, _CMP_GT_OQ));
+    return left;
+}
+
 /* a + x where the mask holds */
 static inline Lanes lanes_add_where(Lanes a, Lanes x, Mask m) {
     __m256i low = _mm256_cvtepi16_epi64(m), high = _mm256_cvtepi16_epi64(_mm_unpackhi_epi64(m, m));
@@ -189,6 +202,17 @@ static inline void lanes_store(double *to, Lanes a) { BART_EACH to[l] = a.v[l]; 
 static inline Lanes lanes_add(Lanes a, Lanes x) {
     BART_EACH a.v[l] += x.v[l];
     return a;
+}
+
+static inline Lanes lanes_fill(double value) {
+    Lanes a;
+    BART_EACH a.v[l] = value;
+    return a;
+}
+
+static inline Lanes lanes_select(Lanes x, double tau, Lanes left, Lanes right) {
+    BART_EACH left.v[l] = x.v[l] > tau ? right.v[l] : left.v[l];
+    return left;
 }
 
 static inline Lanes lanes_add_where(Lanes a, Lanes x, Mask m) {

@@ -6,12 +6,14 @@ width gives the same bits. Nothing else calls the bodies directly.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
-from bart.kernels.types cimport Predicate
+from bart.kernels.types cimport Predicate, StoredNode
 
 cdef enum:
     BLOCK = 4096
     LANES = 8
     FEW = 4             # leaves whose sums stay in registers
+    TREE_ROWS = 512     # most rows of a call of add_tree, a multiple of LANES
+    MOST_SELECTED = 63  # nodes of a tree up to which add_tree selects values instead of walking
 
 cdef struct RowOps:
     # n, s = count and sum of r over the rows 0..n_rows-1 that satisfy all predicates; r may be NULL: no sum
@@ -56,6 +58,10 @@ cdef struct RowOps:
     bint (*differ)(const char* codes, int32_t itemsize, int64_t n_rows, const int32_t* candidates,
                    int32_t n_candidates, const Predicate* where, int32_t n_where, const uint32_t* rows,
                    int64_t n) noexcept nogil
+    # out[i] += leaf value that row i reaches in a stored tree; x = X[dim * TREE_ROWS + i], i < TREE_ROWS. Rows up to the
+    # next multiple of LANES are read and written too. scratch: TREE_ROWS * (MOST_SELECTED // 2 + 1) doubles
+    void (*add_tree)(double* out, const double* X, int32_t n, const StoredNode* tree, int64_t n_nodes,
+                     double* scratch) noexcept nogil
     double (*sum_squares)(const double* r, int64_t n_rows) noexcept nogil
 
 cdef RowOps* rowops() noexcept nogil

@@ -4,8 +4,8 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
-from bart.kernels.rowops cimport BLOCK, FEW, LANES, RowOps
-from bart.kernels.types cimport ABOVE, AT_MOST, EQUAL, Predicate, satisfies, value_at
+from bart.kernels.rowops cimport BLOCK, FEW, LANES, MOST_SELECTED, TREE_ROWS, RowOps
+from bart.kernels.types cimport ABOVE, AT_MOST, EQUAL, Predicate, StoredNode, satisfies, value_at
 
 cdef extern from "lanes.h" nogil:
     ctypedef struct Lanes:          # eight doubles
@@ -27,6 +27,8 @@ cdef extern from "lanes.h" nogil:
     Lanes lanes_add_first(Lanes a, const double* x, int32_t n)
     Lanes lanes_add_leaf(Lanes a, Lanes x, Labels labels, int32_t leaf)
     Lanes lanes_add_value(Lanes x, Table table, const uint8_t* labels, int32_t n_values)
+    Lanes lanes_fill(double value)
+    Lanes lanes_select(Lanes x, double tau, Lanes left, Lanes right)
     Lanes lanes_gather(const double* value, const void* labels, int32_t itemsize)
     double lanes_sum(Lanes a)
     Mask mask_at_most(const void* codes, int32_t itemsize, uint32_t cut)
@@ -331,6 +333,7 @@ cdef void masked_range(uint32_t* low, uint32_t* high, const void* column, int32_
 
 
 include "rowops_lists.pxi"
+include "rowops_trees.pxi"
 
 
 cdef bint differ(const char* codes, int32_t itemsize, int64_t n_rows, const int32_t* candidates,
@@ -385,6 +388,7 @@ OPS.list_range = list_range
 OPS.partition = partition
 OPS.label_list = label_list
 OPS.differ = differ
+OPS.add_tree = add_tree
 OPS.sum_squares = sum_squares
 
 

@@ -56,6 +56,12 @@ cdef struct Decision:
     int32_t dim             # -1: stop
     uint32_t code
 
+# A node of a stored tree.
+cdef struct StoredNode:
+    int32_t dim             # -1: leaf
+    int32_t left            # left child relative to the tree's first node; the right one is left + 1
+    double value            # leaf value (scaled), or tau in the units of x: x <= tau goes left
+
 cdef struct StepInfo:
     int32_t move            # a Move
     int32_t changed         # 1 if the tree's structure differs from before

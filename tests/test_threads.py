@@ -1,0 +1,103 @@
+"""Threads within a sweep and within a prediction change no bit, and none of them is left behind."""
+
+import multiprocessing
+import threading
+
+import numpy as np
+import pytest
+
+import bart
+
+N_ROWS = 70_001        # a sweep is shared from 65 536 rows on; the last block is not whole
+SAMPLERS = {
+    "growprune": bart.GrowPrune(),
+    "cgm": bart.CGM(),
+    "pg": bart.ParticleGibbs(4),
+    "pg-many": bart.ParticleGibbs(70, "systematic"),        # more root splits than a team has room for at once
+}
+
+
+@pytest.fixture(scope="module", params=[7, 30_000, 100_000], ids=["uint8", "uint16", "uint32"])
+def model(request):
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, request.param, (N_ROWS, 3)).astype(float)
+    y = np.sin(X[:, 0] / request.param * 5) + X[:, 1] / request.param + 0.1 * rng.standard_normal(N_ROWS)
+    return bart.Model(X, y, n_trees=4)
+
+
+def draws(model, sampler, n_threads, init, n_sweeps=4):
+    """All that a run leaves, as bytes."""
+    leaves = 80 if init == "overgrown" else None            # more leaves than a team has room for
+    ensemble = bart.Ensemble(model, sampler, np.random.default_rng(1), init=init, init_leaves=leaves,
+                             n_threads=n_threads)
+    traces = ensemble.run(n_sweeps)
+    return [traces[name].tobytes() for name in ("log_likelihood", "sigma", "n_leaves")] + [ensemble.residual.tobytes()]
+
+
+@pytest.mark.parametrize("init", ["empty", "overgrown"])
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_threads_of_a_sweep_change_no_bit(model, sampler, init):
+    before = threading.active_count()
+    alone = draws(model, SAMPLERS[sampler], 1, init)
+    for n_threads in (2, 5):
+        assert draws(model, SAMPLERS[sampler], n_threads, init) == alone
+    assert threading.active_count() == before
+
+
+def in_a_child(model, queue):
+    queue.put(draws(model, SAMPLERS["pg"], 2, "empty"))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_child_process_may_use_threads_too(model, method):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {method} here")
+    expected = draws(model, SAMPLERS["pg"], 2, "empty")     # the parent has had threads before the child is made
+    context = multiprocessing.get_context(method)
+    queue = context.Queue()
+    child = context.Process(target=in_a_child, args=(model, queue))
+    child.start()
+    assert queue.get(timeout=120) == expected
+    child.join(timeout=60)
+    assert child.exitcode == 0
+
+
+def test_sample_with_threads(model):
+    def run(**options):
+        post = bart.sample(model, bart.CGM(), n_burn=1, n_draws=2, n_chains=2, seed=4, init="prior", progress=False,
+                           **options)
+        return [post[name].tobytes() for name in ("sigma", "log_likelihood")]
+
+    assert run(n_threads=2) == run() == run(n_threads=2, executor=2)
+    with pytest.raises(ValueError, match="n_threads"):
+        bart.sample(model, bart.CGM(), n_threads=0)
+
+
+def test_an_interrupt_ends_a_shared_sweep(model):
+    ensemble = bart.Ensemble(model, bart.GrowPrune(), np.random.default_rng(1), n_threads=2)
+    ensemble.run(1)
+    ensemble.interrupt()
+    with pytest.raises(KeyboardInterrupt):
+        ensemble.run(1)
+    whole = bart.Ensemble(model, bart.GrowPrune(), np.random.default_rng(1))
+    whole.run(2)
+    ensemble.run(1)
+    assert ensemble.residual.tobytes() == whole.residual.tobytes()
+
+
+def test_threads_of_a_prediction_change_no_bit():
+    rng = np.random.default_rng(5)
+    X = rng.random((60, 3))
+    post = bart.sample(bart.Model(X, X[:, 0], n_trees=9), bart.CGM(), n_burn=5, n_draws=6, n_chains=2, seed=1,
+                       progress=False)
+    for n in (0, 1, 3, 5000):
+        rows = rng.random((n, 3))
+        alone = post.predict(rows, draws=True, interval=0.5)
+        shared = post.predict(rows, draws=True, interval=0.5, n_threads=3)
+        np.testing.assert_array_equal(alone.draws, shared.draws)
+        np.testing.assert_array_equal(alone.mean, shared.mean)
+        blocks = list(post.predict_blocks(rows, n_threads=3))
+        np.testing.assert_array_equal(np.concatenate([b.values for b in blocks if b.chain == 0], axis=1) if n else
+                                      np.empty((6, 0)), alone.draws[0])
+    with pytest.raises(ValueError, match="n_threads"):
+        post.predict(rows, n_threads=0)
