@@ -66,9 +66,11 @@ def test_masked_loops(loops, rng, code_type, label_type):
         loops.relabel(relabelled, 200, own)
         expected[mask] = 200
         np.testing.assert_array_equal(relabelled, expected)
-        several = loops.masked_sums([(columns[0], "<=", 3), (columns[1], ">", 2)], r)
-        for (count, total), one in zip(several, ((columns[0] <= 3), (columns[1] > 2)), strict=True):
-            assert (count, total) == (one.sum(), lane_sum(r, one))
+        for n_sets in range(1, 8):
+            cuts = rng.integers(0, columns.max(), size=n_sets, endpoint=True)
+            several = loops.masked_sums([(columns[k % 2], "<=", cut) for k, cut in enumerate(cuts)], r)
+            masks = [columns[k % 2] <= cut for k, cut in enumerate(cuts)]
+            assert several == [(one.sum(), lane_sum(r, one)) for one in masks]
 
 
 @pytest.mark.parametrize("label_type", CODES)

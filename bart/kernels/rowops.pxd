@@ -19,7 +19,7 @@ cdef struct RowOps:
     # n, s = count and sum of r over the rows 0..n_rows-1 that satisfy all predicates; r may be NULL: no sum
     void (*masked_sum)(int64_t* n, double* s, const Predicate* where, int32_t n_where, const double* r,
                        int64_t n_rows) noexcept nogil
-    # the same for n_sets sets of one inequality each, sharing one read of r
+    # the same for n_sets > 0 sets of one inequality `<=` each, on columns of one type, sharing reads of r
     void (*masked_sums)(int64_t* n, double* s, const Predicate* where, int32_t n_sets, const double* r,
                         int64_t n_rows) noexcept nogil
     # s[l] = sum of r over the rows with leaf number l; acc: LANES * n_leaves doubles of scratch. Unless rule is NULL,

@@ -226,17 +226,74 @@ cdef void masked_sum(int64_t* n, double* s, const Predicate* where, int32_t n_wh
             n[0] += block_count(mask, size) if r == NULL else block_masked_sum(s, mask, r + start, size)
 
 
+cdef inline void sum_left_of(int64_t* n, double* s, const code_t* column, const Predicate* where, int32_t n_sets,
+                             const double* r, int64_t start, int32_t size) noexcept nogil:
+    """n, s += counts and sums of up to three inequalities `<=` each on its own, over one read of a block of r."""
+    cdef Lanes acc0 = lanes_zero(), acc1 = lanes_zero(), acc2 = lanes_zero(), x
+    cdef Tally tally0 = tally_zero(), tally1 = tally_zero(), tally2 = tally_zero()
+    cdef Mask m
+    cdef double[3][LANES] rest
+    cdef const code_t* column0 = column + start
+    cdef const code_t* column1 = <const code_t*>where[1 if n_sets > 1 else 0].column + start
+    cdef const code_t* column2 = <const code_t*>where[2 if n_sets > 2 else 0].column + start
+    cdef int32_t i, k, whole = size - size % LANES
+    for i in range(0, whole, 8):
+        x = lanes_load(r + start + i)
+        m = mask_at_most(column0 + i, sizeof(code_t), where[0].cut)
+        acc0 = lanes_add_where(acc0, x, m)
+        tally0 = tally_add(tally0, m)
+        if n_sets > 1:
+            m = mask_at_most(column1 + i, sizeof(code_t), where[1].cut)
+            acc1 = lanes_add_where(acc1, x, m)
+            tally1 = tally_add(tally1, m)
+        if n_sets > 2:
+            m = mask_at_most(column2 + i, sizeof(code_t), where[2].cut)
+            acc2 = lanes_add_where(acc2, x, m)
+            tally2 = tally_add(tally2, m)
+    for k in range(n_sets):
+        for i in range(whole, size):
+            rest[k][i - whole] = 0.0
+            if satisfies(&where[k], 1, start + i):
+                rest[k][i - whole] = r[start + i]
+                n[k] += 1
+    s[0] += lanes_sum(lanes_add_first(acc0, rest[0], size - whole))
+    n[0] += tally_sum(tally0)
+    if n_sets > 1:
+        s[1] += lanes_sum(lanes_add_first(acc1, rest[1], size - whole))
+        n[1] += tally_sum(tally1)
+    if n_sets > 2:
+        s[2] += lanes_sum(lanes_add_first(acc2, rest[2], size - whole))
+        n[2] += tally_sum(tally2)
+
+
+cdef inline void sum_left_sets(int64_t* n, double* s, const code_t* unused, const Predicate* where, int32_t n_sets,
+                               const double* r, int64_t n_rows) noexcept nogil:
+    cdef int64_t start
+    cdef int32_t size, k, left
+    for start in range(0, n_rows, 4096):
+        size = block_size(start, n_rows)
+        for k in range(0, n_sets, 3):
+            left = n_sets - k
+            if left >= 3:
+                sum_left_of(n + k, s + k, <const code_t*>where[k].column, &where[k], 3, r, start, size)
+            elif left == 2:
+                sum_left_of(n + k, s + k, <const code_t*>where[k].column, &where[k], 2, r, start, size)
+            else:
+                sum_left_of(n + k, s + k, <const code_t*>where[k].column, &where[k], 1, r, start, size)
+
+
 cdef void masked_sums(int64_t* n, double* s, const Predicate* where, int32_t n_sets, const double* r,
                       int64_t n_rows) noexcept nogil:
-    cdef int64_t start
-    cdef int32_t size, k
+    cdef int32_t k
     for k in range(n_sets):
         n[k] = 0
         s[k] = 0.0
-    for start in range(0, n_rows, 4096):
-        size = block_size(start, n_rows)
-        for k in range(n_sets):
-            n[k] += block_sum_where(&s[k], &where[k], 1, False, r, start, size)
+    if where.itemsize == 1:
+        sum_left_sets[uint8_t](n, s, NULL, where, n_sets, r, n_rows)
+    elif where.itemsize == 2:
+        sum_left_sets[uint16_t](n, s, NULL, where, n_sets, r, n_rows)
+    else:
+        sum_left_sets[uint32_t](n, s, NULL, where, n_sets, r, n_rows)
 
 
 include "rowops_leaves.pxi"
