@@ -2,16 +2,18 @@
 
 import os
 import platform
+import textwrap
 import time
 from importlib import metadata
 
 import numpy as np
-from bart.kernels.testing import RowLoops
+from bart.kernels.testing_rows import RowLoops
 
 import bart
 from bart.kernels import rowops
-from experiments.report import cpu_name
+from experiments.report import WIDTH, cpu_name, write_json
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 SAMPLERS = {
     "GrowPrune": bart.GrowPrune,
     "CGM": bart.CGM,
@@ -146,3 +148,11 @@ def provenance_line(origin):
     versions = ", ".join(f"{name} {version}" for name, version in origin["versions"].items())
     return (f"{origin['cpu']}, {origin['n_cpus']} CPUs, load {origin['load'][0]:.1f} at the start; row loops "
             f"{origin['row_loops']}; {versions}; {origin['date']}.")
+
+
+def finish(name, origin, records, folder):
+    """Print the provenance under a benchmark's tables; write it and the records to folder/name.json, unless None."""
+    print(textwrap.fill(provenance_line(origin), WIDTH, subsequent_indent="  "), end="\n\n", flush=True)
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+        write_json(os.path.join(folder, f"{name}.json"), {"provenance": origin, "records": records})

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bart.kernels.rowops import TARGETS
-from bart.kernels.testing import RowLoops
+from bart.kernels.testing_rows import RowLoops
 
 SIZES = (*range(1, 41), 4095, 4096, 4097, 10_001)
 CODES = (np.uint8, np.uint16, np.uint32)
@@ -91,9 +91,6 @@ def test_leaf_loops(loops, rng, code_type, label_type):
             both = loops.leaf_sums_and_add(r, value, labels)
             np.testing.assert_array_equal(both[0], sums)
             np.testing.assert_array_equal(both[1], r + value[labels])
-        renumbered = many.copy()
-        loops.renumber(renumbered, np.array([4, 0, 1, 1, 2], dtype=np.uint32))
-        np.testing.assert_array_equal(renumbered, np.array([4, 0, 1, 1, 2])[many])
         assert loops.sum_squares(r) == lane_sum(r * r, np.ones(n, dtype=bool))
 
 

@@ -17,6 +17,9 @@ static inline uint32_t bart_code(const void *codes, int itemsize, int l) {
 #ifdef __AVX2__
 #include <immintrin.h>
 
+#define MOST_DIRECT 4           /* inequalities tested as rows are summed; more go through a mask of the block */
+#define MOST_LEAVES_AT_ONCE 8   /* leaves whose sums are kept in registers; more are scattered */
+
 typedef struct { __m256d low, high; } Lanes;        /* eight doubles */
 typedef __m128i Mask;                               /* eight truth values of 16 bits: all ones or all zeros */
 typedef __m128i Tally;                              /* eight counters of 16 bits */
@@ -109,6 +112,26 @@ static inline Mask mask_xor(Mask a, Mask b) { return _mm_xor_si128(a, b); }
 
 static inline Mask mask_and(Mask a, Mask b) { return _mm_and_si128(a, b); }
 
+/* For each set of eight rows, their numbers in order, one byte each. */
+static uint64_t bart_chosen[256];
+
+static void bart_fill_chosen(void) {
+    for (int set = 0; set < 256; set++) {
+        int n = 0;
+        bart_chosen[set] = 0;
+        for (uint64_t l = 0; l < 8; l++)
+            if (set >> l & 1) bart_chosen[set] |= l << 8 * n++;
+    }
+}
+
+/* Append first + i for each of eight rows whose byte is 1; returns how many. Eight places are written. */
+static inline int32_t append_rows(uint32_t *rows, const uint8_t *mask, uint32_t first) {
+    int set = _mm_movemask_epi8(_mm_slli_epi16(_mm_loadl_epi64((const __m128i *)mask), 7)) & 0xFF;
+    __m256i chosen = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)bart_chosen[set]));
+    _mm256_storeu_si256((__m256i *)rows, _mm256_add_epi32(chosen, _mm256_set1_epi32((int)first)));
+    return _mm_popcnt_u32((unsigned)set);
+}
+
 static inline Tally tally_zero(void) { return _mm_setzero_si128(); }
 
 /* Count the true ones; at most 32 767 times. */
@@ -176,6 +199,11 @@ static inline Lanes lanes_add_value(Lanes x, Table t, const uint8_t *labels, int
 }
 
 #else
+
+#define MOST_DIRECT 1
+#define MOST_LEAVES_AT_ONCE 0
+
+static void bart_fill_chosen(void) {}
 
 typedef struct { double v[8]; } Lanes;
 typedef struct { int16_t v[8]; } Mask;
@@ -307,6 +335,16 @@ static inline Lanes lanes_add_value(Lanes x, Table t, const uint8_t *labels, int
     (void)n_values;
     BART_EACH x.v[l] += t.v[labels[l]];
     return x;
+}
+
+/* Append first + i for each of eight rows whose byte is 1; returns how many. Eight places are written. */
+static inline int32_t append_rows(uint32_t *rows, const uint8_t *mask, uint32_t first) {
+    int32_t n = 0;
+    BART_EACH {
+        rows[n] = first + l;
+        n += mask[l];
+    }
+    return n;
 }
 
 #undef BART_EACH

@@ -100,11 +100,14 @@ cdef bint node_can_split(const NodeSet* node, const Columns* columns, const RowO
         return False
     if surely_splits(node.n, columns):
         return True
-    if not ops.differ(columns.codes, columns.itemsize, columns.n_rows, columns.candidates, columns.n_candidates,
+    # Any two rows that differ decide, where every gap can be split; else the columns are gone through one by one.
+    if columns.every_gap or node.rows != NULL:
+        if ops.differ(columns.codes, columns.itemsize, columns.n_rows, columns.candidates, columns.n_candidates,
                       node.where, node.n_where, node.rows, node.n):
-        return False
-    if columns.every_gap:
-        return True
+            if columns.every_gap:
+                return True
+        elif node.rows != NULL:
+            return False
     for k in range(columns.n_candidates):
         if node_range(&low, &high, node, columns, columns.candidates[k], ops):
             return True

@@ -6,7 +6,7 @@ from libc.string cimport memmove, memset
 from bart.kernels.columns cimport Columns, predicate_of
 from bart.kernels.memory cimport grow
 from bart.kernels.nodeset cimport NodeSet, add_rule, leaf_predicate, node_can_split, prefer_rows, surely_splits
-from bart.kernels.rowops cimport RowOps
+from bart.kernels.rowops cimport LANES, RowOps
 from bart.kernels.suffstat cimport LeafParams, log_L
 from bart.kernels.tree cimport NONE, UNKNOWN
 from bart.kernels.types cimport ABOVE, AT_MOST, NO_MEMORY, OK, Predicate, Stat
@@ -150,7 +150,7 @@ cdef int pool_make_rows(Pool* pool, int32_t node, const Columns* columns, const 
         parent = pool.nodes[top].parent
         if parent == NONE or not pool_wants_rows(pool, parent, columns):
             pool_set(&path, pool, top, columns)
-            if reserve_rows(pool, columns.n_rows) != OK:
+            if reserve_rows(pool, columns.n_rows + LANES) != OK:
                 return NO_MEMORY
             pool.nodes[top].rows = pool.n_rows_used
             pool.n_rows_used += ops.select(pool.rows + pool.n_rows_used, path.where, path.n_where, columns.n_rows)

@@ -11,7 +11,6 @@ from bart.kernels.types cimport Predicate, StoredNode
 cdef enum:
     BLOCK = 4096
     LANES = 8
-    FEW = 4             # leaves whose sums stay in registers
     TREE_ROWS = 512     # most rows of a call of add_tree, a multiple of LANES
     MOST_SELECTED = 63  # nodes of a tree up to which add_tree selects values instead of walking
 
@@ -37,9 +36,7 @@ cdef struct RowOps:
     # labels of rows satisfying all predicates become `label`
     void (*relabel)(void* labels, int32_t itemsize, uint32_t label, const Predicate* where, int32_t n_where,
                     int64_t n_rows) noexcept nogil
-    # labels = renumber[labels]
-    void (*renumber)(void* labels, int32_t itemsize, const uint32_t* renumber, int64_t n_rows) noexcept nogil
-    # rows = ascending list of the rows satisfying all predicates; returns their number
+    # rows = ascending list of the rows satisfying all predicates; returns their number. LANES places more are written
     int64_t (*select)(uint32_t* rows, const Predicate* where, int32_t n_where, int64_t n_rows) noexcept nogil
     # low, high = extreme codes of a column over the rows satisfying all predicates; low > high where none does
     void (*masked_range)(uint32_t* low, uint32_t* high, const void* column, int32_t itemsize,
@@ -53,8 +50,8 @@ cdef struct RowOps:
                          const Predicate* where, const double* r) noexcept nogil
     void (*label_list)(void* labels, int32_t itemsize, uint32_t label, const uint32_t* rows,
                        int64_t n) noexcept nogil
-    # whether two of the rows (the list, or where rows is NULL those satisfying all predicates) differ in a candidate
-    # column; returns at the first difference
+    # whether two of the rows differ in a candidate column: of the list, or where rows is NULL, of those of the first
+    # BLOCK rows that satisfy all predicates; returns at the first difference
     bint (*differ)(const char* codes, int32_t itemsize, int64_t n_rows, const int32_t* candidates,
                    int32_t n_candidates, const Predicate* where, int32_t n_where, const uint32_t* rows,
                    int64_t n) noexcept nogil

@@ -4,10 +4,14 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
-from bart.kernels.rowops cimport BLOCK, FEW, LANES, MOST_SELECTED, TREE_ROWS, RowOps
+from bart.kernels.rowops cimport BLOCK, LANES, MOST_SELECTED, TREE_ROWS, RowOps
 from bart.kernels.types cimport ABOVE, AT_MOST, EQUAL, Predicate, StoredNode, satisfies, value_at
 
 cdef extern from "lanes.h" nogil:
+    int32_t MOST_DIRECT
+    int32_t MOST_LEAVES_AT_ONCE
+    void bart_fill_chosen()
+    int32_t append_rows(uint32_t* rows, const uint8_t* mask, uint32_t first)
     ctypedef struct Lanes:          # eight doubles
         pass
     ctypedef struct Mask:           # eight truth values
@@ -127,10 +131,12 @@ cdef inline int32_t sum_where(double* s, const code_t* column, const Predicate* 
     cdef Mask m, above0 = mask_all(where[0].relation == ABOVE)
     cdef Mask above1 = mask_all(n_codes > 1 and where[1].relation == ABOVE)
     cdef Mask above2 = mask_all(n_codes > 2 and where[2].relation == ABOVE)
+    cdef Mask above3 = mask_all(n_codes > 3 and where[3].relation == ABOVE)
     cdef double[LANES] rest
     cdef const code_t* column0 = column + start
     cdef const code_t* column1 = <const code_t*>where[1 if n_codes > 1 else 0].column + start
     cdef const code_t* column2 = <const code_t*>where[2 if n_codes > 2 else 0].column + start
+    cdef const code_t* column3 = <const code_t*>where[3 if n_codes > 3 else 0].column + start
     cdef const uint8_t* labels = <const uint8_t*>where[n_codes].column + start if with_leaf else NULL
     cdef int32_t i, count = 0, whole = n - n % LANES
     for i in range(0, whole, 8):
@@ -139,6 +145,8 @@ cdef inline int32_t sum_where(double* s, const code_t* column, const Predicate* 
             m = mask_and(m, mask_xor(mask_at_most(column1 + i, sizeof(code_t), where[1].cut), above1))
         if n_codes > 2:
             m = mask_and(m, mask_xor(mask_at_most(column2 + i, sizeof(code_t), where[2].cut), above2))
+        if n_codes > 3:
+            m = mask_and(m, mask_xor(mask_at_most(column3 + i, sizeof(code_t), where[3].cut), above3))
         if with_leaf:
             m = mask_and(m, mask_equal(labels + i, 1, where[n_codes].cut))
         acc = lanes_add_where(acc, lanes_load(r + start + i), m)
@@ -159,12 +167,16 @@ cdef inline int32_t sum_where_of(double* s, const code_t* column, const Predicat
             return sum_where(s, column, where, 1, True, r, start, n)
         if n_codes == 2:
             return sum_where(s, column, where, 2, True, r, start, n)
-        return sum_where(s, column, where, 3, True, r, start, n)
+        if n_codes == 3:
+            return sum_where(s, column, where, 3, True, r, start, n)
+        return sum_where(s, column, where, 4, True, r, start, n)
     if n_codes == 1:
         return sum_where(s, column, where, 1, False, r, start, n)
     if n_codes == 2:
         return sum_where(s, column, where, 2, False, r, start, n)
-    return sum_where(s, column, where, 3, False, r, start, n)
+    if n_codes == 3:
+        return sum_where(s, column, where, 3, False, r, start, n)
+    return sum_where(s, column, where, 4, False, r, start, n)
 
 
 cdef int32_t block_sum_where(double* s, const Predicate* where, int32_t n_codes, bint with_leaf, const double* r,
@@ -182,7 +194,7 @@ cdef int32_t count_direct(bint* with_leaf, const Predicate* where, int32_t n_whe
     with_leaf[0] = n_where > 0 and where[n_where - 1].relation == EQUAL and where[n_where - 1].itemsize == 1
     if with_leaf[0]:
         n -= 1
-    if n > 3:
+    if n > MOST_DIRECT:
         return 0
     for k in range(n):
         if where[k].relation == EQUAL or where[k].itemsize != where[0].itemsize:
@@ -323,37 +335,17 @@ cdef void relabel(void* labels, int32_t itemsize, uint32_t label, const Predicat
             relabel_block[uint32_t](<uint32_t*>labels + start, label, mask, size)
 
 
-cdef inline void renumber_all(code_t* labels, const uint32_t* new_number, int64_t n) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        labels[i] = <code_t>new_number[labels[i]]
-
-
-cdef void renumber(void* labels, int32_t itemsize, const uint32_t* new_number, int64_t n_rows) noexcept nogil:
-    if itemsize == 1:
-        renumber_all[uint8_t](<uint8_t*>labels, new_number, n_rows)
-    elif itemsize == 2:
-        renumber_all[uint16_t](<uint16_t*>labels, new_number, n_rows)
-    else:
-        renumber_all[uint32_t](<uint32_t*>labels, new_number, n_rows)
-
-
 cdef int64_t select(uint32_t* rows, const Predicate* where, int32_t n_where, int64_t n_rows) noexcept nogil:
     cdef uint8_t[BLOCK] mask
     cdef int64_t start, n = 0
-    cdef uint64_t eight
-    cdef int32_t size, i, l
+    cdef int32_t size, i
     for start in range(0, n_rows, 4096):
         size = block_size(start, n_rows)
         block_mask(mask, where, n_where, start, size)
-        memset(&mask[size], 0, BLOCK - size if BLOCK - size < LANES else LANES)
+        if size < BLOCK:
+            memset(&mask[size], 0, LANES - size % LANES)
         for i in range(0, size, 8):
-            memcpy(&eight, &mask[i], 8)
-            if eight == 0:                              # the usual case where few rows are selected
-                continue
-            for l in range(i, i + 8 if i + 8 < size else size):
-                rows[n] = <uint32_t>(start + l)
-                n += mask[l]
+            n += append_rows(rows + n, &mask[i], <uint32_t>(start + i))
     return n
 
 
@@ -399,7 +391,7 @@ cdef bint differ(const char* codes, int32_t itemsize, int64_t n_rows, const int3
     cdef int64_t i, row, first = -1
     cdef int32_t k
     cdef const char* column
-    for i in range(n if rows != NULL else n_rows):
+    for i in range(n if rows != NULL else min(n_rows, <int64_t>BLOCK)):
         row = rows[i] if rows != NULL else i
         if rows == NULL and not satisfies(where, n_where, row):
             continue
@@ -431,6 +423,8 @@ cdef double sum_squares(const double* r, int64_t n_rows) noexcept nogil:
     return total
 
 
+bart_fill_chosen()
+
 cdef RowOps OPS
 OPS.masked_sum = masked_sum
 OPS.masked_sums = masked_sums
@@ -438,7 +432,6 @@ OPS.leaf_sums = leaf_sums
 OPS.leaf_sums_and_add = leaf_sums_and_add
 OPS.add_leaf_values = add_leaf_values
 OPS.relabel = relabel
-OPS.renumber = renumber
 OPS.select = select
 OPS.masked_range = masked_range
 OPS.list_range = list_range

@@ -24,73 +24,81 @@ cdef void block_leaf_sums(double* s, double* acc, const void* labels, int32_t it
         s[l] += lanes_sum(lanes_load(acc + <int64_t>l * LANES))
 
 
-cdef inline void block_few_leaf_sums(double* s, const uint8_t* labels, int32_t n_leaves, const double* r, int32_t n,
-                                     const code_t* column, uint32_t cut, int32_t leaf, bint with_rule, int64_t* n_in,
-                                     double* s_in) noexcept nogil:
-    """The same additions for at most FEW leaves, all sums in registers; n_leaves and with_rule are constants."""
+cdef inline void block_few_leaf_sums(double* s, const uint8_t* labels, int32_t first, int32_t n_leaves,
+                                     const double* r, int32_t n, const code_t* column, uint32_t cut, int32_t leaf,
+                                     bint with_rule, int64_t* n_in, double* s_in) noexcept nogil:
+    """The same additions for n_leaves <= 4 leaves from `first` on, all sums in registers; n_leaves and with_rule are
+    constants of the caller."""
     cdef Lanes a0 = lanes_zero(), a1 = lanes_zero(), a2 = lanes_zero(), a3 = lanes_zero(), inside = lanes_zero(), x
     cdef Labels own
     cdef Mask m
     cdef Tally tally = tally_zero()
-    cdef double[FEW][LANES] rest
-    cdef double[LANES] rest_inside
-    cdef int32_t i, whole = n - n % LANES
+    cdef double[5][LANES] rest                          # of the last rows: by leaf, and the rule's
+    cdef int32_t i, l, whole = n - n % LANES
     for i in range(0, whole, 8):
         x = lanes_load(r + i)
         own = labels_load(labels + i)
-        a0 = lanes_add_leaf(a0, x, own, 0)
+        a0 = lanes_add_leaf(a0, x, own, first)
         if n_leaves > 1:
-            a1 = lanes_add_leaf(a1, x, own, 1)
+            a1 = lanes_add_leaf(a1, x, own, first + 1)
         if n_leaves > 2:
-            a2 = lanes_add_leaf(a2, x, own, 2)
+            a2 = lanes_add_leaf(a2, x, own, first + 2)
         if n_leaves > 3:
-            a3 = lanes_add_leaf(a3, x, own, 3)
+            a3 = lanes_add_leaf(a3, x, own, first + 3)
         if with_rule:
             m = mask_and(mask_equal(labels + i, 1, leaf), mask_at_most(column + i, sizeof(code_t), cut))
             inside = lanes_add_where(inside, x, m)
             tally = tally_add(tally, m)
     if whole < n:
         memset(rest, 0, sizeof(rest))
-        memset(rest_inside, 0, sizeof(rest_inside))
         for i in range(whole, n):
-            rest[labels[i]][i - whole] = r[i]
+            l = labels[i] - first
+            if 0 <= l < n_leaves:
+                rest[l][i - whole] = r[i]
             if with_rule and labels[i] == leaf and column[i] <= cut:
-                rest_inside[i - whole] = r[i]
+                rest[4][i - whole] = r[i]
                 n_in[0] += 1
         a0 = lanes_add(a0, lanes_load(rest[0]))
         a1 = lanes_add(a1, lanes_load(rest[1]))
         a2 = lanes_add(a2, lanes_load(rest[2]))
         a3 = lanes_add(a3, lanes_load(rest[3]))
-        inside = lanes_add(inside, lanes_load(rest_inside))
-    s[0] += lanes_sum(a0)
+        inside = lanes_add(inside, lanes_load(rest[4]))
+    s[first] += lanes_sum(a0)
     if n_leaves > 1:
-        s[1] += lanes_sum(a1)
+        s[first + 1] += lanes_sum(a1)
     if n_leaves > 2:
-        s[2] += lanes_sum(a2)
+        s[first + 2] += lanes_sum(a2)
     if n_leaves > 3:
-        s[3] += lanes_sum(a3)
+        s[first + 3] += lanes_sum(a3)
     if with_rule:
         n_in[0] += tally_sum(tally)
         s_in[0] += lanes_sum(inside)
+
+
+cdef inline void some_leaf_sums(double* s, const uint8_t* labels, int32_t first, int32_t n_leaves, const double* r,
+                                int32_t n, const code_t* column, uint32_t cut, int32_t leaf, bint with_rule,
+                                int64_t* n_in, double* s_in) noexcept nogil:
+    if n_leaves == 1:
+        block_few_leaf_sums(s, labels, first, 1, r, n, column, cut, leaf, with_rule, n_in, s_in)
+    elif n_leaves == 2:
+        block_few_leaf_sums(s, labels, first, 2, r, n, column, cut, leaf, with_rule, n_in, s_in)
+    elif n_leaves == 3:
+        block_few_leaf_sums(s, labels, first, 3, r, n, column, cut, leaf, with_rule, n_in, s_in)
+    else:
+        block_few_leaf_sums(s, labels, first, 4, r, n, column, cut, leaf, with_rule, n_in, s_in)
 
 
 cdef inline void few_leaf_sums_of(double* s, const uint8_t* labels, int32_t n_leaves, const double* r, int64_t n_rows,
                                   const code_t* column, uint32_t cut, int32_t leaf, bint with_rule, int64_t* n_in,
                                   double* s_in) noexcept nogil:
     cdef int64_t i
+    cdef int32_t first, size
     for i in range(0, n_rows, 4096):
-        if n_leaves == 1:
-            block_few_leaf_sums(s, labels + i, 1, r + i, block_size(i, n_rows), column + i, cut, leaf, with_rule, n_in,
-                                s_in)
-        elif n_leaves == 2:
-            block_few_leaf_sums(s, labels + i, 2, r + i, block_size(i, n_rows), column + i, cut, leaf, with_rule, n_in,
-                                s_in)
-        elif n_leaves == 3:
-            block_few_leaf_sums(s, labels + i, 3, r + i, block_size(i, n_rows), column + i, cut, leaf, with_rule, n_in,
-                                s_in)
-        else:
-            block_few_leaf_sums(s, labels + i, 4, r + i, block_size(i, n_rows), column + i, cut, leaf, with_rule, n_in,
-                                s_in)
+        size = block_size(i, n_rows)
+        some_leaf_sums(s, labels + i, 0, n_leaves, r + i, size, column + i, cut, leaf, with_rule, n_in, s_in)
+        for first in range(4, n_leaves, 4):
+            some_leaf_sums(s, labels + i, first, n_leaves - first, r + i, size, column + i, cut, leaf, False, n_in,
+                           s_in)
 
 
 cdef void few_leaf_sums(double* s, const uint8_t* labels, int32_t n_leaves, const double* r, int64_t n_rows,
@@ -119,7 +127,7 @@ cdef void leaf_sums(double* s, double* acc, const void* labels, int32_t itemsize
     if rule != NULL:
         n_in[0] = 0
         s_in[0] = 0.0
-    if n_leaves <= FEW and itemsize == 1:
+    if n_leaves <= MOST_LEAVES_AT_ONCE and itemsize == 1:
         few_leaf_sums(s, <const uint8_t*>labels, n_leaves, r, n_rows, leaf, rule, n_in, s_in)
         return
     if rule != NULL:
@@ -176,7 +184,7 @@ cdef void add_leaf_values(double* out, const double* r, const double* value, int
 
 cdef void leaf_sums_and_add(double* s, double* acc, double* out, const double* value, const void* labels,
                             int32_t itemsize, int32_t n_leaves, const double* r, int64_t n_rows) noexcept nogil:
-    cdef double[FEW] of_block
+    cdef double[8] of_block
     cdef const char* own
     cdef int64_t start, unused_n
     cdef int32_t size, l
@@ -185,7 +193,7 @@ cdef void leaf_sums_and_add(double* s, double* acc, double* out, const double* v
     for start in range(0, n_rows, 4096):
         size = block_size(start, n_rows)
         own = <const char*>labels + start * itemsize
-        if n_leaves <= FEW and itemsize == 1:
+        if n_leaves <= MOST_LEAVES_AT_ONCE and itemsize == 1:
             memset(of_block, 0, sizeof(of_block))
             few_leaf_sums(of_block, <const uint8_t*>own, n_leaves, r + start, size, 0, NULL, &unused_n, &unused_s)
             for l in range(n_leaves):

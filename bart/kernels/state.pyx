@@ -7,13 +7,14 @@ from libc.string cimport memcpy
 from numpy.random cimport bitgen_t
 from bart.kernels.change_swap cimport step_local
 from bart.kernels.columns cimport Domain, code_at
+from bart.kernels.nodeset cimport leaf_predicate
 from bart.kernels.particles cimport step_particles
 from bart.kernels.rng cimport bitgen_of, normal
 from bart.kernels.starts cimport draw_from_prior, grow_leaf, has_rule, overgrow
 from bart.kernels.suffstat cimport leaf_posterior_mean, leaf_posterior_sd
 from bart.kernels.tree cimport (NONE, ROOT, Node, Tree, breadth_first, labels_reserve, tree_copy,
                                 tree_depth, tree_free, tree_init, tree_reserve)
-from bart.kernels.types cimport CANCELLED, NO_MEMORY, OK, TOO_MANY_STAGES, Stat, StepInfo
+from bart.kernels.types cimport CANCELLED, NO_MEMORY, OK, TOO_MANY_STAGES, Predicate, Stat, StepInfo
 from bart.kernels.workspace cimport (Target, Work, Workspace, begin_step, reserve_leaves, reserve_target,
                                      set_leaf_params, sum_leaves)
 
@@ -37,8 +38,13 @@ cdef int run_kernel(Tree* tree, Work* work, StepInfo* info, const Target* target
 
 cdef void settle_labels(Tree* tree, Work* work) noexcept nogil:
     """Give the labels the numbers of the new tree, where a prune left them with the old ones."""
+    cdef int32_t label
+    cdef Predicate old
     if work.renumber_pending:
-        work.ops.renumber(tree.labels, tree.itemsize, work.renumber, tree.n_rows)
+        for label in range(tree.n_leaves + 1):          # numbers only fall, to ones that have been dealt with
+            if work.renumber[label] != label:
+                old = leaf_predicate(tree.labels, tree.itemsize, label)
+                work.ops.relabel(tree.labels, tree.itemsize, work.renumber[label], &old, 1, tree.n_rows)
         work.renumber_pending = False
 
 

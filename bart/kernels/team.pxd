@@ -29,7 +29,6 @@ cdef struct Job:
     int32_t n_leaves
     int32_t leaf
     uint32_t label
-    const uint32_t* renumber
     const void* column
     int64_t* counts         # by block (masked_sums: n_sums of them)
     double* sums            # (n_blocks, n_sums)

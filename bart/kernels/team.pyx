@@ -264,16 +264,6 @@ cdef void relabel(void* labels, int32_t itemsize, uint32_t label, const Predicat
     run_job(team)
 
 
-cdef void renumber_piece(const Job* job, int64_t first, int64_t last) noexcept nogil:
-    job.ops.renumber(<char*>job.labels + first * job.itemsize, job.itemsize, job.renumber, last - first)
-
-
-cdef void renumber(void* labels, int32_t itemsize, const uint32_t* new_number, int64_t n_rows) noexcept nogil:
-    cdef TeamState* team = begin_job(renumber_piece)
-    team.job.labels, team.job.itemsize, team.job.renumber = labels, itemsize, new_number
-    run_job(team)
-
-
 cdef void masked_range_piece(const Job* job, int64_t first, int64_t last) noexcept nogil:
     cdef Predicate[MAX_PREDICATES] where
     cdef int64_t piece = first // (PIECE * BLOCK)
@@ -300,7 +290,6 @@ TABLE.leaf_sums = leaf_sums
 TABLE.leaf_sums_and_add = leaf_sums_and_add
 TABLE.add_leaf_values = add_leaf_values
 TABLE.relabel = relabel
-TABLE.renumber = renumber
 TABLE.masked_range = masked_range
 TABLE.sum_squares = sum_squares
 
