@@ -23,7 +23,6 @@ static inline uint32_t bart_code(const void *codes, int itemsize, int l) {
 typedef struct { __m256d low, high; } Lanes;        /* eight doubles */
 typedef __m128i Mask;                               /* eight truth values of 16 bits: all ones or all zeros */
 typedef __m128i Tally;                              /* eight counters of 16 bits */
-typedef struct { __m256i low, high; } Labels;       /* eight leaf numbers */
 typedef struct { __m256 first, second; } Table;     /* eight doubles to look up */
 
 static inline Lanes lanes_zero(void) {
@@ -149,17 +148,25 @@ static inline __m256i bart_labels_64(const uint8_t *labels) {
     return _mm256_cvtepu8_epi64(_mm_cvtsi32_si128(four));
 }
 
-static inline Labels labels_load(const uint8_t *labels) {
-    Labels l = {bart_labels_64(labels), bart_labels_64(labels + 4)};
-    return l;
+static inline __m256d bart_of_leaf(__m256d x, __m256i labels, int leaf) {
+    return _mm256_and_pd(x, _mm256_castsi256_pd(_mm256_cmpeq_epi64(labels, _mm256_set1_epi64x(leaf))));
 }
 
-/* a + x in the rows of one leaf */
-static inline Lanes lanes_add_leaf(Lanes a, Lanes x, Labels labels, int leaf) {
-    __m256i number = _mm256_set1_epi64x(leaf);
-    a.low = _mm256_add_pd(a.low, _mm256_and_pd(x.low, _mm256_castsi256_pd(_mm256_cmpeq_epi64(labels.low, number))));
-    a.high = _mm256_add_pd(a.high, _mm256_and_pd(x.high, _mm256_castsi256_pd(_mm256_cmpeq_epi64(labels.high, number))));
-    return a;
+/* a[k] += x in the rows of leaf first + k, k < n_leaves <= 4, a constant; four rows after the other four, as all sums
+   and leaf numbers just fit the registers */
+static inline void lanes_add_leaves(Lanes *a, const double *x, const uint8_t *labels, int first, int n_leaves) {
+    __m256i own = bart_labels_64(labels);
+    __m256d v = _mm256_loadu_pd(x);
+    a[0].low = _mm256_add_pd(a[0].low, bart_of_leaf(v, own, first));
+    if (n_leaves > 1) a[1].low = _mm256_add_pd(a[1].low, bart_of_leaf(v, own, first + 1));
+    if (n_leaves > 2) a[2].low = _mm256_add_pd(a[2].low, bart_of_leaf(v, own, first + 2));
+    if (n_leaves > 3) a[3].low = _mm256_add_pd(a[3].low, bart_of_leaf(v, own, first + 3));
+    own = bart_labels_64(labels + 4);
+    v = _mm256_loadu_pd(x + 4);
+    a[0].high = _mm256_add_pd(a[0].high, bart_of_leaf(v, own, first));
+    if (n_leaves > 1) a[1].high = _mm256_add_pd(a[1].high, bart_of_leaf(v, own, first + 1));
+    if (n_leaves > 2) a[2].high = _mm256_add_pd(a[2].high, bart_of_leaf(v, own, first + 2));
+    if (n_leaves > 3) a[3].high = _mm256_add_pd(a[3].high, bart_of_leaf(v, own, first + 3));
 }
 
 /* value[label]; four loads put together, faster than the gather instruction */
@@ -208,7 +215,6 @@ static void bart_fill_chosen(void) {}
 typedef struct { double v[8]; } Lanes;
 typedef struct { int16_t v[8]; } Mask;
 typedef struct { int16_t v[8]; } Tally;
-typedef struct { uint8_t v[8]; } Labels;
 typedef struct { double v[8]; } Table;
 
 #define BART_EACH for (int l = 0; l < 8; l++)
@@ -306,17 +312,8 @@ static inline int32_t tally_sum(Tally t) {
     return n;
 }
 
-static inline Labels labels_load(const uint8_t *labels) {
-    Labels k;
-    memcpy(k.v, labels, 8);
-    return k;
-}
-
-static inline Lanes lanes_add_leaf(Lanes a, Lanes x, Labels labels, int leaf) {
-    int32_t g[8];
-    BART_EACH g[l] = labels.v[l] == leaf;
-    BART_EACH a.v[l] += x.v[l] * (double)g[l];
-    return a;
+static inline void lanes_add_leaves(Lanes *a, const double *x, const uint8_t *labels, int first, int n_leaves) {
+    for (int k = 0; k < n_leaves; k++) BART_EACH a[k].v[l] += labels[l] == first + k ? x[l] : 0.0;
 }
 
 static inline Lanes lanes_gather(const double *value, const void *labels, int itemsize) {
