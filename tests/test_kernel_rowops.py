@@ -83,7 +83,7 @@ def test_leaf_loops(loops, rng, code_type, label_type):
             leaf = int(labels[rng.integers(0, n)])
             sums, count, total = loops.leaf_sums(labels, n_leaves, r, leaf, (columns[1], "<=", cut))
             mask = (labels == leaf) & (columns[1] <= cut)
-            assert sums.tolist() == [lane_sum(r, labels == l) for l in range(n_leaves)]
+            assert sums.tolist() == [lane_sum(r, labels == each) for each in range(n_leaves)]
             assert (count, total) == (mask.sum(), lane_sum(r, mask))
             assert loops.leaf_sums(labels, n_leaves, r)[0].tobytes() == sums.tobytes()
             value = rng.normal(size=n_leaves)

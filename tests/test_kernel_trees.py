@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from bart.kernels import rowops
 from bart.kernels.forest import NODE_DTYPE, predict_draws
+
+from bart.kernels import rowops
 
 
 def random_tree(n_leaves, n_dims, rng):

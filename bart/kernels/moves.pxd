@@ -8,6 +8,7 @@ from bart.kernels.workspace cimport Target, Work
 
 cdef struct LocalMoves:
     double[4] probability       # of grow, prune, change, swap
+    double log_prune_to_grow    # log of the second over the first
     bint authors                # bookkeeping "authors": growing the root is always accepted (inexact)
 
 cdef bint leaf_can_split(Tree* tree, int32_t node, Work* work) noexcept nogil

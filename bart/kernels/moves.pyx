@@ -1,6 +1,6 @@
 """GrowPrune: the two local moves that change the number of leaves."""
 
-from libc.math cimport exp, log
+from libc.math cimport exp
 from libc.stdint cimport int32_t
 from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport log_split_at, log_stop_at, predicate_of
@@ -136,7 +136,7 @@ cdef int step_grow(Tree* tree, Work* work, StepInfo* info, const Target* target,
     right_can_split = node_can_split(&right_rows, work.columns, work.ops)
     n_prunable = count_prunable_after_grow(tree, node, list_prunable(work.listed, tree, work))
     info.log_ratio = (log_grow(work, tree.nodes[node].depth, &whole, &left, &right, left_can_split, right_can_split)
-                      + log(n_growable) - log(n_prunable) + log(moves.probability[1]) - log(moves.probability[0]))
+                      + work.log_count[n_growable] - work.log_count[n_prunable] + moves.log_prune_to_grow)
     if accept(info.log_ratio, rng) or (moves.authors and node == ROOT):
         work.ops.relabel(tree.labels, tree.itemsize, new_leaf, right_rows.where, 2, tree.n_rows)
         left_node = add_children(tree, node, rule.dim, rule.code, left.n)
@@ -170,7 +170,7 @@ cdef int step_prune(Tree* tree, Work* work, StepInfo* info, const Target* target
     left.s, right.s = work.leaf_sum[tree.nodes[left_node].leaf], work.leaf_sum[tree.nodes[left_node + 1].leaf]
     whole.n, whole.w, whole.s = left.n + right.n, left.w + right.w, left.s + right.s
     info.log_ratio = -(log_grow(work, tree.nodes[node].depth, &whole, &left, &right, left_can_split, right_can_split)
-                       + log(n_growable) - log(n_prunable) + log(moves.probability[1]) - log(moves.probability[0]))
+                       + work.log_count[n_growable] - work.log_count[n_prunable] + moves.log_prune_to_grow)
     if accept(info.log_ratio, rng):
         n_leaves = tree.n_leaves
         remove_children(tree, node, work.renumber)

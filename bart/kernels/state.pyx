@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy
 from numpy.random cimport bitgen_t
@@ -93,6 +94,7 @@ cdef class KernelPlan:
             self.p.kernel = KERNEL_LOCAL
             for k in range(4):
                 self.p.moves.probability[k] = move_probs[k]
+            self.p.moves.log_prune_to_grow = log(self.p.moves.probability[1]) - log(self.p.moves.probability[0])
             self.p.moves.authors = authors
             return
         self.p.kernel = KERNEL_PARTICLES

@@ -1,5 +1,6 @@
 """Scratch of one chain: allocated once, grown geometrically, reused by every step."""
 
+from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -25,16 +26,19 @@ cdef void set_leaf_params(Work* work, double sigma2, double leaf_mean, double le
 
 cdef int reserve_leaves(Work* work, int32_t n_leaves) noexcept nogil:
     """Room in the arrays by leaf number for n_leaves leaves (2 n_leaves nodes)."""
-    cdef int64_t n = 2 * <int64_t>work.leaf_capacity
+    cdef int64_t n = 2 * <int64_t>work.leaf_capacity, k
     if n_leaves <= work.leaf_capacity:
         return OK
     n = n if n > n_leaves else n_leaves
     if (grow(<void**>&work.leaf_sum, n, sizeof(double)) or grow(<void**>&work.old_value, n, sizeof(double))
             or grow(<void**>&work.delta, n, sizeof(double)) or grow(<void**>&work.lanes, LANES * n, sizeof(double))
+            or grow(<void**>&work.log_count, 2 * n, sizeof(double))
             or grow(<void**>&work.renumber, n, sizeof(uint32_t)) or grow(<void**>&work.order, 2 * n, sizeof(int32_t))
             or grow(<void**>&work.listed, 2 * n, sizeof(int32_t))
             or grow(<void**>&work.mapped, 2 * n, sizeof(int32_t))):
         return NO_MEMORY
+    for k in range(2 * n):
+        work.log_count[k] = log(k)
     work.leaf_capacity = <int32_t>n
     return OK
 
@@ -135,7 +139,8 @@ cdef class Workspace:
             free(self.w.offspring[k].queue)
         for array in (<size_t>self.w.log_term, <size_t>self.w.target,
                       <size_t>self.w.leaf_sum, <size_t>self.w.old_value, <size_t>self.w.delta, <size_t>self.w.lanes,
-                      <size_t>self.w.renumber, <size_t>self.w.order, <size_t>self.w.listed, <size_t>self.w.mapped, <size_t>self.w.dims,
+                      <size_t>self.w.log_count, <size_t>self.w.renumber, <size_t>self.w.order, <size_t>self.w.listed,
+                      <size_t>self.w.mapped, <size_t>self.w.dims,
                       <size_t>self.w.particles, <size_t>self.w.offspring, <size_t>self.w.log_weight,
                       <size_t>self.w.weight, <size_t>self.w.ancestor, <size_t>self.w.spare):
             free(<void*><size_t>array)
