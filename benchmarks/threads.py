@@ -72,11 +72,10 @@ class Processes:
         self._pipes, self._processes = [], []
         for index in range(N_WORKERS):
             pipe, other = context.Pipe()
-            process = context.Process(target=serve, args=(index, other, barrier, n_rows), daemon=True)
-            process.start()
-            other.close()               # so that recv raises, and does not wait, where the process has died
             self._pipes.append(pipe)
-            self._processes.append(process)
+            self._processes.append(context.Process(target=serve, args=(index, other, barrier, n_rows), daemon=True))
+            self._processes[-1].start()
+            other.close()               # so that recv raises, and does not wait, where the process has died
         for pipe in self._pipes:
             pipe.recv()
 
@@ -113,8 +112,7 @@ def chains_part(quick):
 def chains_record(model, name, start, processes, n_rounds, seconds, n_warm):
     """Measure one sampler; every round has a seed of its own, the same for all three ways."""
     sampler, n_sweeps = measure.SAMPLERS[name](), 5
-    for _ in range(2):
-        # The second estimate is of a run long enough to leave its set-up behind.
+    for _ in range(3):                  # each is a longer run, of which the set-up is less
         n_sweeps = max(5, int(seconds * n_sweeps / on_threads(model, sampler, start, 0, n_sweeps, 1)[0]))
     ways = {
         "threads": lambda seed, n: on_threads(model, sampler, start, seed, n, N_WORKERS),
@@ -143,18 +141,17 @@ def chains_table(records):
              *(f"{r['ratio'][key]:.3f}" for key in ("median", "min", "max")),
              *(f"{r['speed_up'][key]:.2f}" for key in ("median", "min", "max")),
              "yes" if r["same_work"] else "NO"] for r in records]
-    r = records[0]
     return Table(
         f"Two chains on two threads beside two processes, {N_TREES} trees: sweeps a wall second, all chains together",
         [("rows", ""), ("sampler", ""), ("sweeps", "a chain"), ("2 threads", ""), ("2 proc.", ""), ("1 chain", "alone"),
          ("threads /", "processes"), ("", "least"), ("", "most"), ("threads /", "alone"), ("", "least"), ("", "most"),
          ("same", "work")],
         rows,
-        [f"Friedman, default priors, no forests stored. {r['ratio']['repeats']} rounds; in each the three ways run in "
-         f"turn, with the same seed, from the trees that {r['n_start']} sweeps of GrowPrune from stumps led to. "
-         "Medians; the ratios are taken round by round. Threads and alone: all of bart.sample. Processes: each has "
-         "made its model and run before, and waits for the other; from the first beginning to the last end. Same "
-         "work: the last log-likelihoods are the same bits."])
+        [f"Friedman, default priors, no forests stored. {records[0]['ratio']['repeats']} rounds; in each the three "
+         f"ways run in turn, with the same seed, from the trees that {records[0]['n_start']} sweeps of GrowPrune from "
+         "stumps led to. Medians; the ratios are taken round by round. Threads and alone: all of bart.sample. "
+         "Processes: each has made its model and run before, and waits for the other; from the first beginning to the "
+         "last end. Same work: the last log-likelihoods are the same bits."])
 
 
 # ------------------------------------------------------------------------------------------- the rows of one sweep
@@ -167,7 +164,6 @@ def sweep_part(quick):
         start = bart.Ensemble(model, bart.GrowPrune(), measure.generator(1), n_threads=N_WORKERS)
         start.run(n_grow)
         state = start.get_state()
-        del start
         records += [{**sweep_record(model, name, state, *((3, 0.2) if quick else (9, 4.0))), "n_start": n_grow}
                     for name in measure.SAMPLERS]
     return records
@@ -176,12 +172,11 @@ def sweep_part(quick):
 def sweep_record(model, name, state, n_most, seconds):
     """The same chain twice, in turn: 3 to `n_most` pairs, in some `seconds` of the chain on one thread."""
     ensembles = {n: bart.Ensemble(model, measure.SAMPLERS[name](), measure.generator(2), n_threads=n) for n in WAYS}
-    once = {}
-    for n, ensemble in ensembles.items():
-        ensemble.set_state(state)
-        once[n] = timed(lambda ensemble=ensemble: ensemble.run(1))[0]
-    n_pairs = int(np.clip(seconds / once[1], 3, n_most))
-    n_sweeps = max(1, int(seconds / (n_pairs * once[1])))
+    for n in WAYS[::-1]:
+        ensembles[n].set_state(state)
+        once = timed(lambda n=n: ensembles[n].run(1))[0]        # in the end, that of one thread
+    n_pairs = int(np.clip(seconds / once, 3, n_most))
+    n_sweeps = max(1, int(seconds / (n_pairs * once)))
     walls, cpus, leaves, same = {n: [] for n in WAYS}, {n: [] for n in WAYS}, [], True
     for k in range(n_pairs):
         found = {}
@@ -193,15 +188,14 @@ def sweep_record(model, name, state, n_most, seconds):
         same = same and one.tobytes() == two.tobytes()
         leaves.append(found[1]["n_leaves"].mean() / model.n_trees)
     return {"n_rows": model.dataset.n_rows, "sampler": name, "n_sweeps": n_sweeps, "same_bits": same,
-            "mean_leaves": float(np.mean(leaves)),
+            "mean_leaves": float(np.mean(leaves)), "speed_up": spread(np.divide(walls[1], walls[N_WORKERS])),
             "wall_seconds": {f"{n}": spread(walls[n]) for n in WAYS},
-            "cpu_seconds": {f"{n}": spread(cpus[n]) for n in WAYS},
-            "speed_up": spread(np.divide(walls[1], walls[N_WORKERS]))}
+            "cpu_seconds": {f"{n}": spread(cpus[n]) for n in WAYS}}
 
 
 def sweep_table(records):
     rows = [[f"{r['n_rows']}", r["sampler"], f"{r['mean_leaves']:.2f}", f"{r['speed_up']['repeats']}",
-             f"{r['n_sweeps']}", *(f"{1e3 * r['wall_seconds'][n]['median']:.2f}" for n in ("1", f"{N_WORKERS}")),
+             f"{r['n_sweeps']}", *(f"{1e3 * wall['median']:.2f}" for wall in r["wall_seconds"].values()),
              *(f"{r['speed_up'][key]:.2f}" for key in ("median", "min", "max")),
              f"{r['cpu_seconds'][f'{N_WORKERS}']['median'] / r['cpu_seconds']['1']['median']:.2f}",
              "yes" if r["same_bits"] else "NO"] for r in records]
@@ -233,8 +227,7 @@ def predict_record(X, prior, n_train, options, init, n_chains, n_burn, n_draws, 
     post = bart.sample(model, bart.GrowPrune(), n_burn=n_burn, n_draws=n_draws, n_chains=n_chains, seed=1, init=init,
                        executor=N_WORKERS, progress=False)
     post.predict(X[:100], n_threads=N_WORKERS)
-    walls, cpus, peaks = ({n: [] for n in WAYS} for _ in range(3))
-    means = set()
+    walls, cpus, peaks, means = *({n: [] for n in WAYS} for _ in range(3)), set()
     for k in range(n_rounds):
         for n in WAYS[::-1 if k % 2 else 1]:
             memory = measure.PeakMemory()
@@ -263,17 +256,18 @@ def predict_table(records):
                          "-" if n == "1" else f"{r['speed_up']['median']:.2f}",
                          "-" if peak is None else f"{peak / 1e6:.1f}", f"{r['forest_bytes'] / 1e6:.1f}",
                          "yes" if r["same_bits"] else "NO"])
-    r = records[0]
     about = "; ".join(f"{r['prior']}: {r['n_train']} training rows, {r['n_burn']} sweeps before the draws of each chain"
                       for r in records)
     return Table(
-        f"Posterior.predict, mean only, {r['n_rows']} rows, {N_TREES} trees",
+        f"Posterior.predict, mean only, {records[0]['n_rows']} rows, {N_TREES} trees",
         [("prior", ""), ("draws", ""), ("leaves", "a tree"), ("threads", ""), ("s", "wall"), ("s", "CPU"),
          ("ns/row/tree", "wall"), ("ns/row/tree", "CPU"), ("speed-up", ""), ("peak MB", "most"), ("forest", "MB"),
          ("same", "bits")],
-        rows, [f"Forests of GrowPrune on Friedman ({about}; deep: beta 0.3, from trees drawn from the prior). Medians of "
-         f"{r['speed_up']['repeats']} calls each, in turn. ns a row, a tree and a draw. Peak: resident memory "
-         "(10^6 bytes) above what was resident before the call, which holds X and the forests."], n_left=1)
+        rows,
+        [f"Forests of GrowPrune on Friedman ({about}; deep: beta 0.3, from trees drawn from the prior). Medians of "
+         f"{records[0]['speed_up']['repeats']} call(s) each, in turn. ns a row, a tree and a draw. Peak: resident "
+         "memory (10^6 bytes) above what was resident before the call, which holds X and the forests."],
+        n_left=1)
 
 
 PARTS = {"chains": (chains_part, chains_table), "sweep": (sweep_part, sweep_table),
@@ -294,9 +288,8 @@ def main(arguments=None):
         run, table = PARTS[part]
         records[part] = run(options.quick)
         print(table(records[part]).text(), end="\n\n", flush=True)
-    out = options.out
-    if not out and not options.quick and set(options.only) == set(PARTS):
-        out = os.path.join(measure.HERE, "results")
+    whole = not options.quick and set(options.only) == set(PARTS)
+    out = options.out or (os.path.join(measure.HERE, "results") if whole else None)
     measure.finish("threads", origin, records, out)
     return 0
 

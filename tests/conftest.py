@@ -5,6 +5,7 @@ import importlib.util
 import os
 import random
 import re
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ def pytest_report_header(config):
 
 
 def pytest_configure(config):
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:      # a shell starts background jobs so, and children inherit
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     wanted = os.environ.get("BART_TEST_LIB")
     if wanted and _package_folder().parent != Path(wanted).resolve():
         raise pytest.UsageError(f"the tests would import {_package_folder()}, not the build in {wanted}")
