@@ -7,7 +7,6 @@ import time
 import numpy as np
 
 from .inputs import check_choice, check_count, check_real
-from .kernels.columns import Domain
 from .kernels.state import KernelPlan
 from .kernels.sweep import TRACES, EnsembleKernel
 from .priors import FixedNoise
@@ -81,7 +80,7 @@ class Ensemble:
         fixed = isinstance(noise, FixedNoise)
         sigma2 = noise.sigma2 if fixed else (model.sigma_hat / model.dataset.y_range) ** 2
         self._kernel = EnsembleKernel(
-            Domain(model.codes, model.tree_prior), model.dataset.y_scaled, model.n_trees,
+            model.domain, model.dataset.y_scaled, model.n_trees,
             None if fixed else (noise.shape, noise.rate), sigma2, leaf.mean, leaf.var,
             tree_order == "random", model.dataset.y_range,
         )

@@ -6,6 +6,7 @@ import math
 
 from .data import Dataset, RankCodes
 from .inputs import check_choice, check_count, check_real
+from .kernels.columns import Domain
 from .priors import DEFAULT_N_CUTS, FixedNoise, LeafPrior, NoisePrior, TreePrior, estimate_sigma
 
 _DEFAULTS = {"k": 2.0, "nu": 3.0, "q": 0.9, "sigma_hat": "ols", "noise_shape": "half"}
@@ -97,6 +98,18 @@ class Model:
             self.sigma_hat = self.sigma_hat_method = None
             self.noise_prior = FixedNoise(self._variance(sigma, "sigma"))
         self.codes = RankCodes(self.dataset.X)
+        self._domain = None
+
+    @property
+    def domain(self):
+        """The codes bound to the tree prior, as kernels take them: made once, shared by all chains of a process."""
+        made = self._domain
+        if made is None or made.codes is not self.codes or made.prior is not self.tree_prior:
+            made = self._domain = Domain(self.codes, self.tree_prior)
+        return made
+
+    def __getstate__(self):
+        return {**self.__dict__, "_domain": None}
 
     def __repr__(self):
         return (

@@ -2,11 +2,13 @@
 
 import dataclasses
 import math
+import pickle
 
 import numpy as np
 import pytest
 from scipy import stats
 
+import bart
 from bart.model import Model
 from bart.priors import FixedNoise, LeafPrior, NoisePrior, TreePrior
 
@@ -199,3 +201,13 @@ def test_california(data_dir):
     assert model.codes.codes.dtype == np.uint16
     for d in range(6):
         np.testing.assert_array_equal(model.codes.values[d][model.codes.codes[d]], features[:, d])
+
+
+def test_chains_share_the_codes_bound_to_the_prior(rng):
+    model = bart.Model(rng.random((30, 2)), rng.random(30), n_trees=2)
+    first, second = (bart.Ensemble(model, bart.CGM(), rng) for _ in range(2))
+    assert first._kernel.domain is second._kernel.domain is model.domain
+    copied = pickle.loads(pickle.dumps(model))
+    assert copied.domain is not model.domain and copied.domain.codes is copied.codes
+    model.tree_prior = bart.TreePrior(alpha=0.5)
+    assert model.domain.prior is model.tree_prior
