@@ -193,7 +193,7 @@ class Ensemble:
         dict of (n_sweeps,) arrays
             log_likelihood (units of y, with the sigma drawn at the start of the sweep), sigma (units of y), n_leaves
             (total) and depth (maximum over trees, both int64), tree_changed and root_changed (shares of the trees),
-            seconds (CPU seconds of the sweep, averaged over a call of the compiled code).
+            seconds (CPU seconds of the sweep in this thread, averaged over a call of the compiled code).
 
         Notes
         -----

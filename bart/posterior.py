@@ -38,7 +38,7 @@ class Posterior:
     n_leaves : leaves of all trees together.
     depth : largest depth of a leaf over the trees (a stump has 0).
     tree_changed, root_changed : share of trees whose structure, whose root's rule changed in the sweep.
-    seconds : CPU seconds of the sweep.
+    seconds : CPU seconds of the sweep in the thread of its chain: all of them, unless n_threads > 1.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ def target(request):
 @pytest.mark.parametrize("n_dims", [1, 4, 700])
 def test_sums_of_tree_values(target, rng, n_dims):
     n_trees = 3
-    sizes = (1, 1, 2, 1, 2, 3, 4, 5, 9, 31, 32, 33, 60, 2, 200)
+    sizes = (1, 1, 2, 1, 2, 3, 4, 5, 9, 63, 64, 65, 60, 2, 200)
     trees = [random_tree(n_leaves, n_dims, rng) for n_leaves in sizes]
     nodes, starts = np.concatenate(trees), np.cumsum([0] + [len(tree) for tree in trees])
     n_draws = len(sizes) // n_trees

@@ -12,7 +12,7 @@ cdef enum:
     BLOCK = 4096
     LANES = 8
     TREE_ROWS = 512     # most rows of a call of add_tree, a multiple of LANES
-    MOST_SELECTED = 63  # nodes of a tree up to which add_tree selects values instead of walking
+    MOST_SELECTED = 127 # nodes of a tree up to which add_tree selects values instead of walking
 
 cdef struct RowOps:
     # n, s = count and sum of r over the rows 0..n_rows-1 that satisfy all predicates; r may be NULL: no sum
