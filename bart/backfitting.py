@@ -19,8 +19,11 @@ STARTS = ("empty", "prior", "overgrown", "smc")
 TREE_ORDERS = ("sequential", "random")
 SMC_PARTICLES = 100
 OVERGROWN_LEAVES = 4
-# Row visits in one call of the compiled sweep: some 50 ms, after which an interrupt is seen.
+# Row visits in one call of the compiled sweep (a node's fixed cost counts as 500): 10 to 200 ms, after which an
+# interrupt is seen.
 BUDGET = 50_000_000
+# More than any machine has processors.
+MOST_THREADS = 4096
 
 
 class Ensemble:
@@ -84,7 +87,7 @@ class Ensemble:
             None if fixed else (noise.shape, noise.rate), sigma2, leaf.mean, leaf.var,
             tree_order == "random", model.dataset.y_range,
         )
-        self._kernel.n_threads = check_count(n_threads, "n_threads")
+        self._kernel.n_threads = min(check_count(n_threads, "n_threads"), MOST_THREADS)
         self._start(init, leaves)
         self._seen = self.residual.copy()
 

@@ -157,7 +157,7 @@ class Posterior:
         kept = np.empty((self.n_chains, n_kept, len(X))) if draws else None
         found = np.empty((len(levels), len(X)))
         step = self._block_rows(len(levels) > 0, n_threads)
-        with Bar(progress, len(X), "row", "predicting") as bar, _Workers(n_threads) as workers:
+        with Bar(progress, len(X), "row", "predicting") as bar, _Workers(n_threads, len(X)) as workers:
             for first in range(0, len(X), step):
                 rows = slice(first, min(first + step, len(X)))
                 held = np.empty((self.n_chains, n_kept, rows.stop - first)) if len(levels) else None
@@ -207,7 +207,7 @@ class Posterior:
         check_count(n_threads, "n_threads")
         forests = self._forests(burn)
         step = self._block_rows(False, n_threads)
-        with _Workers(n_threads) as workers:
+        with _Workers(n_threads, len(X)) as workers:
             for first in range(0, len(X), step):
                 for block in self._blocks(X[first : first + step], forests, every, workers):
                     yield block._replace(rows=slice(first, first + block.values.shape[1]))
@@ -279,7 +279,7 @@ class Posterior:
 
     def _block_rows(self, holds_all_draws, n_threads):
         if not holds_all_draws:
-            return _BLOCK_ROWS * n_threads
+            return _BLOCK_ROWS * min(n_threads, 64)
         return max(1, min(_BLOCK_ROWS, _BLOCK_NUMBERS // max(1, self.n_chains * self.n_draws)))
 
     def _blocks(self, X, forests, every, workers):
@@ -305,8 +305,8 @@ class Posterior:
 class _Workers:
     """Threads for predictions, each of which takes its share of the rows."""
 
-    def __init__(self, n_threads):
-        self._n_threads = n_threads
+    def __init__(self, n_threads, n_rows):
+        self._n_threads = min(n_threads, -(-n_rows // _BLOCK_ROWS) or 1)
         self._pool = ThreadPoolExecutor(self._n_threads) if self._n_threads > 1 else None
 
     def __enter__(self):

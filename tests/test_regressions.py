@@ -389,3 +389,40 @@ def test_d7_thresholds_from_a_large_grid(rng):
     for low, high in ((0.0, 0.5), (0.5, 0.75), (0.75, 1.0)):
         within = tau[(tau >= low) & (tau < high)]
         assert len(within) > 500 and stats.kstest((within - low) / (high - low), "uniform").pvalue > LEVEL
+
+
+def test_c4_labels_that_move_while_they_describe_nodes():
+    """From 256 leaves to more, labels take two bytes and move. Rows of new leaves were still looked up in the old place,
+    so that labels, rules and counts of the tree disagreed (split of a large, deep leaf of the old tree)."""
+    n = 20_000
+    noise = np.random.default_rng(0).standard_normal(n)
+    cut = 254 + int(0.575 * n)
+    y = 0.1 * noise
+    y[:254] = np.where(np.arange(254) % 2, 300.0, -300.0) + 50 * noise[:254]
+    y[cut + 1:] += 20.0 + (np.arange(n - cut - 1) >= (n - cut) // 2)
+    model = bart.Model(np.arange(n)[:, None], y, n_trees=1, alpha=0.5, beta=0.0, sigma=1.0, leaf_var=1e4, leaf_mean=0.0,
+                       scale=False)
+    tree = (0, cut, None, None)
+    for code in range(253, 245, -1):
+        tree = (0, code, None, tree)
+    tree = (0, 245, balanced(0, 246), tree)
+    ensemble = bart.Ensemble(model, bart.ParticleGibbs(20), np.random.default_rng(2), init=[tree])
+    assert ensemble.trees[0].n_leaves == 256
+    while (state := ensemble.trees[0]).n_leaves <= 256:
+        assert ensemble.n_sweeps < 100, "the move that is tested never came"
+        ensemble.run(1)
+    labels, nodes = state.leaf_of_row, state.dump()
+    at = np.zeros(n, dtype=int)
+    while (inner := nodes["left"][at] >= 0).any():
+        above = model.codes.codes[nodes["dim"][at[inner]], inner] > nodes["code"][at[inner]]
+        at[inner] = nodes["left"][at[inner]] + above
+    np.testing.assert_array_equal(nodes["leaf"][at], labels)
+    np.testing.assert_array_equal(np.bincount(labels, minlength=state.n_leaves), state.leaf_counts())
+
+
+def balanced(first, end):
+    """A tree over column 0 with a leaf for each of the rows first..end-1."""
+    if end - first == 1:
+        return None
+    middle = (first + end) // 2
+    return 0, middle - 1, balanced(first, middle), balanced(middle, end)

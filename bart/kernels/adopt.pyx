@@ -117,8 +117,9 @@ cdef int adopt(Tree* tree, Work* work, StepInfo* info, int32_t chosen, bint auth
     if not info.changed and not authors:
         return OK
     info.root_changed = root_differs(tree, &work.pool, work.listed[0] if n > 0 else NONE)
-    if (tree_reserve(tree, 2 * n + 1) != OK or labels_reserve(tree, n + 1) != OK
-            or prepare_labels(work, n) != OK):
+    # The labels move last: until then they describe nodes of the pool.
+    if (tree_reserve(tree, 2 * n + 1) != OK or prepare_labels(work, n) != OK
+            or labels_reserve(tree, n + 1) != OK):
         return NO_MEMORY
     build_tree(tree, work, n)
     return OK

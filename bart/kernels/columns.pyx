@@ -85,7 +85,7 @@ def _cells(mass):
     """For each column, the last code with at most k / N_CELLS of the column's mass, k = 0..N_CELLS."""
     cells = np.empty((len(mass), N_CELLS + 1), dtype=np.uint32)
     for d, m in enumerate(mass):
-        cells[d] = np.searchsorted(m - m[0], np.linspace(0.0, m[-1] - m[0], N_CELLS + 1), side="right") - 1
+        cells[d] = np.searchsorted(m - m[0], np.linspace(0.0, m[len(m) - 1] - m[0], N_CELLS + 1), side="right") - 1
     return cells
 
 

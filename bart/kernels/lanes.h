@@ -126,7 +126,7 @@ static void bart_fill_chosen(void) {
 /* Append first + i for each of eight rows whose byte is 1; returns how many. Eight places are written. */
 static inline int32_t append_rows(uint32_t *rows, const uint8_t *mask, uint32_t first) {
     int set = _mm_movemask_epi8(_mm_slli_epi16(_mm_loadl_epi64((const __m128i *)mask), 7)) & 0xFF;
-    __m256i chosen = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)bart_chosen[set]));
+    __m256i chosen = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)&bart_chosen[set]));
     _mm256_storeu_si256((__m256i *)rows, _mm256_add_epi32(chosen, _mm256_set1_epi32((int)first)));
     return _mm_popcnt_u32((unsigned)set);
 }
@@ -170,13 +170,14 @@ static inline void lanes_add_leaves(Lanes *a, const double *x, const uint8_t *la
 }
 
 /* value[label]; four loads put together, faster than the gather instruction */
-#define BART_FOUR(k) _mm256_set_pd(value[bart_code(labels, itemsize, k + 3)], value[bart_code(labels, itemsize, k + 2)], \
-                                   value[bart_code(labels, itemsize, k + 1)], value[bart_code(labels, itemsize, k)])
+#define BART_VALUE(k) value[bart_code(labels, itemsize, k)]
+#define BART_FOUR(k) _mm256_set_pd(BART_VALUE(k + 3), BART_VALUE(k + 2), BART_VALUE(k + 1), BART_VALUE(k))
 static inline Lanes lanes_gather(const double *value, const void *labels, int itemsize) {
     Lanes a = {BART_FOUR(0), BART_FOUR(4)};
     return a;
 }
 #undef BART_FOUR
+#undef BART_VALUE
 
 static inline Table table_load(const double *value) {
     Table t = {_mm256_castpd_ps(_mm256_loadu_pd(value)), _mm256_castpd_ps(_mm256_loadu_pd(value + 4))};
@@ -207,12 +208,12 @@ static inline Lanes lanes_add_value(Lanes x, Table t, const uint8_t *labels, int
 
 #else
 
-#define MOST_DIRECT 1
+#define MOST_DIRECT 1           /* as above; here masks and scattered sums are the faster form */
 #define MOST_LEAVES_AT_ONCE 0
 
 static void bart_fill_chosen(void) {}
 
-typedef struct { double v[8]; } Lanes;
+typedef struct { double v[8]; } Lanes;              /* the same types, field by field */
 typedef struct { int16_t v[8]; } Mask;
 typedef struct { int16_t v[8]; } Tally;
 typedef struct { double v[8]; } Table;

@@ -331,7 +331,7 @@ cdef int run_stages(Work* work, StepInfo* info, const Tree* tree, int32_t n_old,
 
 cdef int step_particles(Tree* tree, Work* work, StepInfo* info, const Target* target, const ParticleParams* params,
                         bitgen_t* rng) noexcept nogil:
-    """One particle Gibbs update of a tree (algorithm 2): particle 0 clamped to it, the new one drawn by weight over all.
+    """One particle Gibbs update of a tree (algorithm 2): particle 0 clamped to it, the new tree drawn by weight.
 
     With `clamped` false, an unconditional particle filter whose result replaces the tree.
     """

@@ -48,9 +48,7 @@ cdef int pool_reserve(Pool* pool, int32_t n_nodes, int32_t n_splits) noexcept no
 cdef int pool_root(Pool* pool, Stat stat, const LeafParams* leaf, int32_t n_nodes, int32_t n_splits) noexcept nogil
 cdef int32_t pool_pair(Pool* pool, int32_t node, int32_t dim, uint32_t code) noexcept nogil
 cdef void pool_set_pair(Pool* pool, int32_t child, Stat left, const LeafParams* leaf) noexcept nogil
-cdef int32_t pool_path_node(Pool* pool, int32_t parent, int32_t dim, uint32_t code, int8_t side) noexcept nogil
 cdef void pool_set(NodeSet* rows, const Pool* pool, int32_t node, const Columns* columns) noexcept nogil
-cdef bint pool_wants_rows(const Pool* pool, int32_t node, const Columns* columns) noexcept nogil
 cdef int pool_make_rows(Pool* pool, int32_t node, const Columns* columns, const RowOps* ops) noexcept nogil
 cdef int pool_can_split(int32_t node, Pool* pool, const Columns* columns, const RowOps* ops) noexcept nogil
 cdef int pool_ask(NodeSet* rows, Pool* pool, int32_t node, const Columns* columns, const RowOps* ops) noexcept nogil

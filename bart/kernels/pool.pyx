@@ -43,7 +43,7 @@ cdef int reserve_rows(Pool* pool, int64_t n) noexcept nogil:
     return OK
 
 
-cdef int32_t pool_path_node(Pool* pool, int32_t parent, int32_t dim, uint32_t code, int8_t side) noexcept nogil:
+cdef int32_t path_node(Pool* pool, int32_t parent, int32_t dim, uint32_t code, int8_t side) noexcept nogil:
     """One more node below `parent`; its statistic is the caller's to fill. Room must have been reserved."""
     cdef int32_t number = pool.n_nodes
     cdef PoolNode* p = &pool.nodes[number]
@@ -69,7 +69,7 @@ cdef int pool_root(Pool* pool, Stat stat, const LeafParams* leaf, int32_t n_node
     pool.labels = NULL
     if pool_reserve(pool, n_nodes + 1, n_splits) != OK:
         return NO_MEMORY
-    pool_path_node(pool, NONE, NONE, 0, 0)
+    path_node(pool, NONE, NONE, 0, 0)
     pool.nodes[0].stat = stat
     pool.nodes[0].log_L = log_L(&stat, leaf)
     return OK
@@ -77,8 +77,8 @@ cdef int pool_root(Pool* pool, Stat stat, const LeafParams* leaf, int32_t n_node
 
 cdef int32_t pool_pair(Pool* pool, int32_t node, int32_t dim, uint32_t code) noexcept nogil:
     """Both children of a node under a rule, without statistics. Returns the left child."""
-    cdef int32_t child = pool_path_node(pool, node, dim, code, 0)
-    pool_path_node(pool, node, dim, code, 1)
+    cdef int32_t child = path_node(pool, node, dim, code, 0)
+    path_node(pool, node, dim, code, 1)
     return child
 
 
@@ -114,7 +114,7 @@ cdef void pool_set(NodeSet* rows, const Pool* pool, int32_t node, const Columns*
         p = &pool.nodes[p.parent]
 
 
-cdef bint pool_wants_rows(const Pool* pool, int32_t node, const Columns* columns) noexcept nogil:
+cdef bint wants_rows(const Pool* pool, int32_t node, const Columns* columns) noexcept nogil:
     """Whether the node's rows should be a list before anything is asked of them."""
     cdef const PoolNode* p = &pool.nodes[node]
     return p.rows != NONE or prefer_rows(p.stat.n, p.n_where, columns.n_rows)
@@ -148,7 +148,7 @@ cdef int pool_make_rows(Pool* pool, int32_t node, const Columns* columns, const 
     cdef Stat unused
     while pool.nodes[top].rows == NONE:
         parent = pool.nodes[top].parent
-        if parent == NONE or not pool_wants_rows(pool, parent, columns):
+        if parent == NONE or not wants_rows(pool, parent, columns):
             pool_set(&path, pool, top, columns)
             if reserve_rows(pool, columns.n_rows + LANES) != OK:
                 return NO_MEMORY
@@ -167,7 +167,7 @@ cdef int pool_make_rows(Pool* pool, int32_t node, const Columns* columns, const 
 
 cdef int pool_ask(NodeSet* rows, Pool* pool, int32_t node, const Columns* columns, const RowOps* ops) noexcept nogil:
     """The rows of a pool node in the cheaper form."""
-    if pool_wants_rows(pool, node, columns) and pool_make_rows(pool, node, columns, ops) != OK:
+    if wants_rows(pool, node, columns) and pool_make_rows(pool, node, columns, ops) != OK:
         return NO_MEMORY
     pool_set(rows, pool, node, columns)
     return OK
@@ -193,7 +193,7 @@ cdef int pool_split(int32_t* child, Pool* pool, int32_t node, int32_t dim, uint3
     cdef Stat left
     if pool_reserve(pool, 2, 0) != OK:
         return NO_MEMORY
-    if pool_wants_rows(pool, node, columns):
+    if wants_rows(pool, node, columns):
         if pool_make_rows(pool, node, columns, ops) != OK:
             return NO_MEMORY
         child[0] = pool_pair(pool, node, dim, code)

@@ -55,8 +55,8 @@ cdef struct RowOps:
     bint (*differ)(const char* codes, int32_t itemsize, int64_t n_rows, const int32_t* candidates,
                    int32_t n_candidates, const Predicate* where, int32_t n_where, const uint32_t* rows,
                    int64_t n) noexcept nogil
-    # out[i] += leaf value that row i reaches in a stored tree; x = X[dim * TREE_ROWS + i], i < TREE_ROWS. Rows up to the
-    # next multiple of LANES are read and written too. scratch: TREE_ROWS * (MOST_SELECTED // 2 + 1) doubles
+    # out[i] += leaf value that row i reaches in a stored tree; x = X[dim * TREE_ROWS + i], i < TREE_ROWS. Rows up to
+    # the next multiple of LANES are read and written too. scratch: TREE_ROWS * (MOST_SELECTED // 2 + 1) doubles
     void (*add_tree)(double* out, const double* X, int32_t n, const StoredNode* tree, int64_t n_nodes,
                      double* scratch) noexcept nogil
     double (*sum_squares)(const double* r, int64_t n_rows) noexcept nogil

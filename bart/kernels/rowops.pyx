@@ -24,7 +24,7 @@ TARGET = None
 
 
 def use(name):
-    """Take the row loops of one target ("baseline", "avx2"). Same results from all."""
+    """Take the row loops of one target ("baseline", "avx2") in what is made from now on. Same results from all."""
     global CHOSEN, TARGET
     if name not in TARGETS:
         raise ValueError(f"BART_SIMD: no build {name!r} for this processor; there are {sorted(TARGETS)}")

@@ -160,8 +160,9 @@ cdef inline void sum_left_of(int64_t* n, double* s, const code_t* column, const 
         n[2] += tally_sum(tally2)
 
 
-cdef inline void sum_left_sets(int64_t* n, double* s, const code_t* unused, const Predicate* where, int32_t n_sets,
+cdef inline void sum_left_sets(int64_t* n, double* s, const code_t* of_type, const Predicate* where, int32_t n_sets,
                                const double* r, int64_t n_rows) noexcept nogil:
+    """masked_sums for one type of codes; of_type only picks it."""
     cdef int64_t start
     cdef int32_t size, k, left
     for start in range(0, n_rows, 4096):

@@ -41,7 +41,8 @@ cdef void select_values(double* to, const double* x, double tau, const Values* l
         select_rows(to, x, tau, left, right, False, False, False, n)
 
 
-cdef Values values_of(const StoredNode* tree, int32_t node, const double* X, int32_t n, double* free_rows) noexcept nogil:
+cdef Values values_of(const StoredNode* tree, int32_t node, const double* X, int32_t n,
+                      double* free_rows) noexcept nogil:
     """Values of a subtree, children first; free_rows has room for a block of rows at each level from here down."""
     cdef Values found, left, right
     cdef const StoredNode* p = tree + node
@@ -56,7 +57,7 @@ cdef Values values_of(const StoredNode* tree, int32_t node, const double* X, int
 
 
 cdef void walk(double* out, const double* X, int32_t n, const StoredNode* tree) noexcept nogil:
-    """Each row from the root to its leaf: for trees with many leaves and few levels."""
+    """Each row from the root to its leaf: for trees of more than MOST_SELECTED nodes."""
     cdef int32_t i, k
     for i in range(n):
         k = 0

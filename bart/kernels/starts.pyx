@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport p_split_at, predicate_of
 from bart.kernels.moves cimport list_growable
-from bart.kernels.nodeset cimport NodeSet, leaf_set
+from bart.kernels.nodeset cimport NodeSet, add_rule, leaf_set
 from bart.kernels.rng cimport below, bernoulli
 from bart.kernels.splits cimport draw_rule, log_rule
 from bart.kernels.tree cimport Tree, add_children, labels_reserve, make_stump, tree_reserve
@@ -22,10 +22,10 @@ cdef int grow_leaf(Tree* tree, Work* work, int32_t node, int32_t dim, uint32_t c
             or labels_reserve(tree, tree.n_leaves + 1)):
         return NO_MEMORY
     rows = leaf_set(tree.labels, tree.itemsize, tree.nodes[node].leaf, tree.nodes[node].n)
-    rows.where[1] = predicate_of(work.columns, dim, code, AT_MOST)
-    work.ops.masked_sum(&n_left, &unused, rows.where, 2, NULL, tree.n_rows)
-    rows.where[1].relation = ABOVE
-    work.ops.relabel(tree.labels, tree.itemsize, tree.n_leaves, rows.where, 2, tree.n_rows)
+    add_rule(&rows, predicate_of(work.columns, dim, code, AT_MOST))
+    work.ops.masked_sum(&n_left, &unused, rows.where, rows.n_where, NULL, tree.n_rows)
+    rows.where[0].relation = ABOVE
+    work.ops.relabel(tree.labels, tree.itemsize, tree.n_leaves, rows.where, rows.n_where, tree.n_rows)
     add_children(tree, node, dim, code, n_left)
     return OK
 

@@ -39,10 +39,10 @@ cdef int run_kernel(Tree* tree, Work* work, StepInfo* info, const Target* target
 
 cdef void settle_labels(Tree* tree, Work* work) noexcept nogil:
     """Give the labels the numbers of the new tree, where a prune left them with the old ones."""
-    cdef int32_t label
+    cdef uint32_t label
     cdef Predicate old
     if work.renumber_pending:
-        for label in range(tree.n_leaves + 1):          # numbers only fall, to ones that have been dealt with
+        for label in range(<uint32_t>tree.n_leaves + 1):          # numbers only fall, to ones that have been dealt with
             if work.renumber[label] != label:
                 old = leaf_predicate(tree.labels, tree.itemsize, label)
                 work.ops.relabel(tree.labels, tree.itemsize, work.renumber[label], &old, 1, tree.n_rows)

@@ -9,7 +9,7 @@ from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport Domain
 from bart.kernels.forest cimport ForestStore, Thresholds, store_forest
 from bart.kernels.rng cimport below, bitgen_of, gamma
-from bart.kernels.rowops cimport rowops
+from bart.kernels.rowops cimport RowOps
 from bart.kernels.state cimport KernelPlan, Plan, TreeState, check_status, draw_values, run_kernel, settle_labels
 from bart.kernels.team cimport TEAM_ROWS, Team, team_rowops
 from bart.kernels.tree cimport Tree, tree_depth
@@ -218,9 +218,10 @@ cdef class EnsembleKernel:
                   int64_t store_every, int64_t budget, Team team):
         cdef bitgen_t* bits = bitgen_of(rng)
         cdef bitgen_t* store_bits = NULL if store is None else bitgen_of(store_rng)
-        cdef int64_t n = traces.shape[0], done = first
+        cdef int64_t n = traces.shape[0], done = first, n_particles = max(plan.p.particles.n_particles, 1)
         cdef int status = OK
         cdef StepInfo info
+        cdef const RowOps* alone = self.workspace.w.ops
         if team is not None:
             team.enter()
             self.workspace.w.ops = team_rowops()
@@ -235,7 +236,7 @@ cdef class EnsembleKernel:
                         self.n_changed = self.n_changed + info.changed
                         self.n_root_changed = self.n_root_changed + info.root_changed
                         self.position = self.position + 1
-                        budget -= (self.n_rows + 64) * (4 + info.n_stages)
+                        budget -= 4 * (self.n_rows + 500) + info.n_stages * (self.n_rows + 500 * n_particles)
                         if self.workspace.w.cancel:
                             status = CANCELLED
                 if status == OK and self.position == self.n_trees:
@@ -244,7 +245,7 @@ cdef class EnsembleKernel:
                     if store_bits != NULL and done % store_every == 0:
                         status = store_forest(&store.s, self.trees, self.n_trees, &self.thresholds, store_bits)
         if team is not None:
-            self.workspace.w.ops = rowops()
+            self.workspace.w.ops = alone
             team.leave()
         self.take_interrupt(status == CANCELLED)
         check_status(status)

@@ -26,7 +26,11 @@ static inline void let_others_run(void) { sched_yield(); }
 static inline uint64_t word_read(uint64_t *word) { return *word; }
 static inline void word_write(uint64_t *word, uint64_t value) { *word = value; }
 static inline uint64_t word_add(uint64_t *word, uint64_t by) { *word += by; return *word - by; }
-static inline int word_swap(uint64_t *word, uint64_t expected, uint64_t value) { *word = value; (void)expected; return 1; }
+static inline int word_swap(uint64_t *word, uint64_t expected, uint64_t value) {
+    *word = value;
+    (void)expected;
+    return 1;
+}
 static inline void pause_briefly(void) {}
 static inline void let_others_run(void) {}
 #endif

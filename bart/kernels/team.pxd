@@ -1,6 +1,6 @@
 """Threads that share the rows of one sweep; the results are the same bits for any number of them.
 
-A team lives for one call of the compiled sweep and no longer, so that none is there to be lost in a fork. While it
+A team lives for one call of the compiled sweep and no longer, so that a fork between calls loses none. While it
 does, the sweep's thread goes through the table of `team_rowops()`, which cuts the rows into pieces of whole blocks;
 sums are kept by block and added in block order, as one thread adds them.
 """
@@ -19,7 +19,7 @@ cdef struct Job:
     void (*run)(const Job* job, int64_t first, int64_t last) noexcept nogil     # the rows first..last-1
     const RowOps* ops       # the loops of one thread
     const Predicate* where
-    int32_t n_where
+    int32_t n_where         # predicates; sets of masked_sums
     int32_t n_sums          # sums by block
     const double* r
     double* out
@@ -51,5 +51,6 @@ cdef const RowOps* team_rowops() noexcept nogil
 cdef class Team:
     cdef TeamState t
     cdef list threads
+    cdef void* outer        # the team that the thread had: a signal's handler may run another sweep within a sweep
     cdef void enter(self) noexcept nogil
     cdef void leave(self) noexcept nogil

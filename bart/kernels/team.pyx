@@ -121,11 +121,14 @@ cdef inline int64_t block_end(int64_t start, int64_t last) noexcept nogil:
 
 cdef void masked_sum_piece(const Job* job, int64_t first, int64_t last) noexcept nogil:
     cdef Predicate[MAX_PREDICATES] where
+    cdef const double* r = NULL
     cdef int64_t start, b
     for b in range(first // BLOCK, (last + BLOCK - 1) // BLOCK):
         start = b * BLOCK
-        job.ops.masked_sum(&job.counts[b], &job.sums[b], at_row(where, job, start), job.n_where,
-                           NULL if job.r == NULL else job.r + start, block_end(start, last) - start)
+        if job.r != NULL:
+            r = job.r + start
+        job.ops.masked_sum(&job.counts[b], &job.sums[b], at_row(where, job, start), job.n_where, r,
+                           block_end(start, last) - start)
 
 
 cdef void masked_sum(int64_t* n, double* s, const Predicate* where, int32_t n_where, const double* r,
@@ -165,6 +168,7 @@ cdef void leaf_sums_piece(const Job* job, int64_t first, int64_t last) noexcept 
     """Sums by leaf, and that of the rule's rows after them."""
     cdef double[MOST_SUMS * LANES] acc
     cdef Predicate[1] rule
+    cdef const Predicate* given = NULL
     cdef const char* labels
     cdef double* sums
     cdef int64_t start, b
@@ -172,8 +176,10 @@ cdef void leaf_sums_piece(const Job* job, int64_t first, int64_t last) noexcept 
         start = b * BLOCK
         labels = <const char*>job.labels + start * job.itemsize
         sums = &job.sums[b * job.n_sums]
+        if job.n_where > 0:
+            given = at_row(rule, job, start)
         job.ops.leaf_sums(sums, acc, labels, job.itemsize, job.n_leaves, job.r + start, block_end(start, last) - start,
-                          job.leaf, NULL if job.n_where == 0 else at_row(rule, job, start), &job.counts[b],
+                          job.leaf, given, &job.counts[b],
                           &sums[job.n_leaves])
 
 
@@ -295,7 +301,7 @@ TABLE.sum_squares = sum_squares
 
 
 cdef const RowOps* team_rowops() noexcept nogil:
-    """The loops over rows by the team of the calling thread."""
+    """The loops over rows by the team of the calling thread; the n_rows that they are given must be the team's."""
     return &TABLE
 
 
@@ -311,8 +317,9 @@ cdef class Team:
     def __cinit__(self, int n_threads, int64_t n_rows):
         cdef int64_t n_blocks = (n_rows + BLOCK - 1) // BLOCK
         memset(&self.t, 0, sizeof(TeamState))
-        if (n_blocks + PIECE - 1) // PIECE >= 0xFFFFF or not BART_HAS_TEAMS:
+        if not BART_HAS_TEAMS:
             n_threads = 1
+        n_threads = min(n_threads, (n_blocks + PIECE - 1) // PIECE)     # one that gets no piece only waits
         self.t.n_rows = n_rows
         self.t.counts = <int64_t*>malloc(n_blocks * MOST_SUMS * sizeof(int64_t))
         self.t.sums = <double*>malloc(n_blocks * MOST_SUMS * sizeof(double))
@@ -334,22 +341,26 @@ cdef class Team:
             serve(&self.t)
 
     def __enter__(self):
-        for k, thread in enumerate(self.threads):
-            try:
+        try:
+            for thread in self.threads:
                 thread.start()
-            except RuntimeError:                        # no more threads to be had: those started will do
-                self.threads = self.threads[:k]
-                break
+        except RuntimeError:                            # no more threads to be had: those started will do
+            pass
+        except BaseException:                           # an interrupt, say: `with` would not call __exit__
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
         word_write(&self.t.closing, 1)
         for thread in self.threads:
-            thread.join()
+            if thread.is_alive():
+                thread.join()
 
     cdef void enter(self) noexcept nogil:
         """Make this the team of the calling thread."""
+        self.outer = team_of_thread()
         set_team_of_thread(&self.t)
 
     cdef void leave(self) noexcept nogil:
-        set_team_of_thread(NULL)
+        set_team_of_thread(self.outer)

@@ -35,7 +35,7 @@ cdef struct Work:
     double* old_value       # leaf values that the residual still holds, by label
     double* delta
     double* lanes           # (8 leaf_capacity,)
-    double* log_count       # (2 leaf_capacity,): logarithms of 0, 1, 2, ...
+    double* log_count       # (leaf_capacity,): logarithms of 0, 1, 2, ...
     uint32_t* renumber      # label -> leaf number after the step
     int32_t* order          # (2 leaf_capacity,): nodes breadth first
     int32_t* listed         # (2 leaf_capacity,): scratch lists of nodes

@@ -32,12 +32,12 @@ cdef int reserve_leaves(Work* work, int32_t n_leaves) noexcept nogil:
     n = n if n > n_leaves else n_leaves
     if (grow(<void**>&work.leaf_sum, n, sizeof(double)) or grow(<void**>&work.old_value, n, sizeof(double))
             or grow(<void**>&work.delta, n, sizeof(double)) or grow(<void**>&work.lanes, LANES * n, sizeof(double))
-            or grow(<void**>&work.log_count, 2 * n, sizeof(double))
+            or grow(<void**>&work.log_count, n, sizeof(double))
             or grow(<void**>&work.renumber, n, sizeof(uint32_t)) or grow(<void**>&work.order, 2 * n, sizeof(int32_t))
             or grow(<void**>&work.listed, 2 * n, sizeof(int32_t))
             or grow(<void**>&work.mapped, 2 * n, sizeof(int32_t))):
         return NO_MEMORY
-    for k in range(2 * n):
+    for k in range(n):
         work.log_count[k] = log(k)
     work.leaf_capacity = <int32_t>n
     return OK
