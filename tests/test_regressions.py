@@ -1,6 +1,7 @@
 """Errors that a review found, one test each: what went wrong, and what is right."""
 
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -392,8 +393,18 @@ def test_d7_thresholds_from_a_large_grid(rng):
 
 
 def test_c4_labels_that_move_while_they_describe_nodes():
-    """From 256 leaves to more, labels take two bytes and move. Rows of new leaves were still looked up in the old place,
-    so that labels, rules and counts of the tree disagreed (split of a large, deep leaf of the old tree)."""
+    """From 256 leaves to more, labels take two bytes and move. Rows of new leaves were still looked up in the old
+    place, so that labels, rules and counts of the tree disagreed (split of a large, deep leaf of the old tree).
+
+    In a process where the C library overwrites what is freed.
+    """
+    environment = child_environment() | {"MALLOC_PERTURB_": "165"}
+    environment["PYTHONPATH"] += os.pathsep + os.path.dirname(__file__)
+    subprocess.run([sys.executable, "-c", "import test_regressions; test_regressions.split_past_256_leaves()"],
+                   env=environment, check=True)
+
+
+def split_past_256_leaves():
     n = 20_000
     noise = np.random.default_rng(0).standard_normal(n)
     cut = 254 + int(0.575 * n)
