@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -402,6 +403,19 @@ def test_c4_labels_that_move_while_they_describe_nodes():
     environment["PYTHONPATH"] += os.pathsep + os.path.dirname(__file__)
     subprocess.run([sys.executable, "-c", "import test_regressions; test_regressions.split_past_256_leaves()"],
                    env=environment, check=True)
+
+
+def test_c5_an_interrupt_of_many_particles_on_few_rows(rng):
+    """One call of the compiled sweep took half a minute: its work was counted by rows, and nodes cost something too."""
+    X = rng.random((24, 2))
+    ensemble = bart.Ensemble(bart.Model(X, X[:, 0], n_trees=1, alpha=0.99, beta=0.1), bart.ParticleGibbs(100), rng)
+    timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
+    began = time.monotonic()
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        ensemble.run(10**6)
+    assert time.monotonic() - began < 5.0
+    timer.join()
 
 
 def split_past_256_leaves():

@@ -1,10 +1,13 @@
 """Threads within a sweep and within a prediction change no bit, and none of them is left behind."""
 
 import multiprocessing
+import subprocess
+import sys
 import threading
 
 import numpy as np
 import pytest
+from chain_helpers import child_environment
 
 import bart
 
@@ -83,6 +86,60 @@ def test_an_interrupt_ends_a_shared_sweep(model):
     whole.run(2)
     ensemble.run(1)
     assert ensemble.residual.tobytes() == whole.residual.tobytes()
+
+
+def test_an_interrupt_while_threads_start_leaves_none_behind(model, monkeypatch):
+    """`with` does not close what an interrupt kept from opening."""
+    class Interrupted(threading.Thread):
+        def start(self):
+            super().start()
+            raise KeyboardInterrupt
+
+    ensemble = bart.Ensemble(model, bart.GrowPrune(), np.random.default_rng(1), n_threads=3)
+    before = threading.active_count()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "Thread", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ensemble.run(1)
+    assert threading.active_count() == before
+    ensemble.run(1)
+
+
+WITHIN_A_SWEEP = """
+import signal
+import numpy as np
+import bart
+rng = np.random.default_rng(0)
+X = rng.random((70_000, 3))
+model = bart.Model(X, X[:, 0], n_trees=2, alpha=0.99, beta=0.1)
+outer, inner = (bart.Ensemble(model, bart.ParticleGibbs(100), np.random.default_rng(k), n_threads=2) for k in (1, 2))
+ran = []
+def handler(*_):
+    if not ran:
+        ran.append(True)
+        inner.run(1)
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+while not ran:
+    outer.run(1)
+signal.setitimer(signal.ITIMER_REAL, 0)
+outer.run(1)
+print("done")
+"""
+
+
+def test_a_signal_handler_may_run_a_shared_sweep_within_one():
+    """A signal is looked for within a particle step; its handler's team must not take the place of the sweep's own."""
+    said = subprocess.run([sys.executable, "-c", WITHIN_A_SWEEP], env=child_environment(), check=True, text=True,
+                          stdout=subprocess.PIPE, timeout=300)
+    assert said.stdout == "done\n"
+
+
+def test_more_threads_than_work():
+    small = bart.Model(np.arange(40.0).reshape(20, 2), np.arange(20.0), n_trees=2)
+    bart.Ensemble(small, bart.CGM(), np.random.default_rng(1), n_threads=2**40).run(1)
+    post = bart.sample(small, bart.CGM(), n_burn=1, n_draws=2, n_chains=1, seed=1, progress=False)
+    assert post.predict(np.zeros((3, 2)), n_threads=2**40).shape == (3,)
 
 
 def test_threads_of_a_prediction_change_no_bit():
