@@ -97,7 +97,8 @@ class Processes:
 
 def chains_part(quick):
     """Two chains on threads, in two processes, and one alone, in turn."""
-    n_rounds, seconds, n_warm = (3, 0.15, 50) if quick else (7, 1.2, 200)
+    # Some seconds each: setting up 200 trees in two threads takes turns at the interpreter, a hundredth of a second.
+    n_rounds, seconds, n_warm = (3, 0.15, 50) if quick else (5, 3.0, 200)
     records = []
     for n_rows in (2000,) if quick else (2000, 20_000):
         model = friedman_model(n_rows)
