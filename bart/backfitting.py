@@ -14,12 +14,12 @@ from .samplers.base import StepParams
 
 __all__ = ["Ensemble"]
 
-INTEGER_TRACES = ("n_leaves", "depth")
+INTEGER_TRACES = ("n_leaves", "depth", "row_visits")
 STARTS = ("empty", "prior", "overgrown", "smc")
 TREE_ORDERS = ("sequential", "random")
 SMC_PARTICLES = 100
 OVERGROWN_LEAVES = 4
-# Row visits in one call of the compiled sweep (a node's fixed cost counts as 500): 10 to 200 ms, after which an
+# Rows read in one call of the compiled sweep (a node's fixed cost counts as 500): 10 to 200 ms, after which an
 # interrupt is seen.
 BUDGET = 50_000_000
 # More than any machine has processors.
@@ -171,7 +171,7 @@ class Ensemble:
             target = kernel.residual.copy()
             if isinstance(init, str):
                 state.step(smc, target, self._params(), rng)
-            kernel.finish_tree(j, target, False, False, rng)
+            kernel.finish_tree(j, target, False, False, 0, rng)
         kernel.position = 0
         kernel.set_residual()
 
@@ -196,7 +196,8 @@ class Ensemble:
         dict of (n_sweeps,) arrays
             log_likelihood (units of y, with the sigma drawn at the start of the sweep), sigma (units of y), n_leaves
             (total) and depth (maximum over trees, both int64), tree_changed and root_changed (shares of the trees),
-            seconds (CPU seconds of the sweep in this thread, averaged over a call of the compiled code).
+            row_visits (sum over the trees of what StepInfo counts, int64), seconds (CPU seconds of the sweep in this
+            thread, averaged over a call of the compiled code).
 
         Notes
         -----
@@ -247,7 +248,8 @@ class Ensemble:
             at, before, target = kernel.position, self.trees[j].dump(), kernel.target_of(j)
             try:
                 info = self.sampler.step(self.trees[j], target, self._params(), self.rng)
-                kernel.finish_tree(j, target, info.changed, info.root_changed, self.rng)
+                visits = getattr(info, "row_visits", 0)     # what a sampler of one's own returns may lack it
+                kernel.finish_tree(j, target, info.changed, info.root_changed, visits, self.rng)
             except BaseException:
                 if kernel.position == at:
                     self.trees[j].restore(before)
@@ -277,6 +279,7 @@ class Ensemble:
             "n_sweeps": kernel.n_sweeps,
             "position": kernel.position,
             "changed": (kernel.n_changed, kernel.n_root_changed),
+            "row_visits": kernel.row_visits,
             "order": kernel.get_order(),
             "threshold_rng": self._threshold_rng.bit_generator.state,
         }
@@ -297,5 +300,6 @@ class Ensemble:
         kernel.sigma2, kernel.temperature = state["sigma2"], state["temperature"]
         kernel.n_sweeps, kernel.position = state["n_sweeps"], state["position"]
         kernel.n_changed, kernel.n_root_changed = state["changed"]
+        kernel.row_visits = state["row_visits"]
         kernel.set_order(state["order"])
         self._threshold_rng.bit_generator.state = state["threshold_rng"]

@@ -10,7 +10,7 @@ from .kernels.forest import ForestStore
 
 __all__ = ["TRACES", "START_KINDS", "Chain", "ChainPlan", "Forests", "Segment", "join_segments"]
 
-TRACES = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed", "seconds")
+TRACES = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed", "row_visits", "seconds")
 START_KINDS = ("empty", "prior", "overgrown", "smc")
 
 # A chunk is one call into the compiled sweep: long enough to hide the call, short enough for an interrupt.

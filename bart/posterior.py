@@ -17,7 +17,7 @@ from .summaries import Block, Prediction, Summary
 
 __all__ = ["Posterior", "load"]
 
-_FORMAT = "bart posterior 1"
+_FORMAT = "bart posterior 2"
 # Rows of a block; bounds on one block: numbers held, and visits of a tree by a row (a fifth of a second).
 _BLOCK_ROWS = 4096
 _BLOCK_NUMBERS = 4_000_000
@@ -38,6 +38,8 @@ class Posterior:
     n_leaves : leaves of all trees together.
     depth : largest depth of a leaf over the trees (a stump has 0).
     tree_changed, root_changed : share of trees whose structure, whose root's rule changed in the sweep.
+    row_visits : rows of the nodes at which rules were tried, over all trees (see `StepInfo`): what the sweep costs
+        the algorithm, on any machine and in any implementation.
     seconds : CPU seconds of the sweep in the thread of its chain: all of them, unless n_threads > 1.
 
     Parameters
@@ -249,12 +251,12 @@ class Posterior:
         -------
         arviz.InferenceData or xarray.DataTree
             Group "posterior" with sigma, total_log_likelihood (ArviZ keeps the plain name for pointwise
-            values), n_leaves and depth; "sample_stats" with tree_changed, root_changed and seconds; and
-            the same of the burn-in in "warmup_posterior" and "warmup_sample_stats".
+            values), n_leaves and depth; "sample_stats" with tree_changed, root_changed, row_visits and
+            seconds; and the same of the burn-in in "warmup_posterior" and "warmup_sample_stats".
         """
         import arviz
 
-        of_sampler = ("tree_changed", "root_changed", "seconds")
+        of_sampler = ("tree_changed", "root_changed", "row_visits", "seconds")
         groups = {}
         for prefix, traces in (("", self._kept), ("warmup_", self.burn)):
             if prefix and self.n_burn == 0:

@@ -15,7 +15,7 @@ SAMPLERS = {
 }
 STARTS = ("empty", "prior", "overgrown", "smc")
 ORDERS = ("sequential", "random")
-TRACES = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed")
+TRACES = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed", "row_visits")
 
 
 def make_data(kind, rng):

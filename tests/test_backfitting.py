@@ -266,7 +266,8 @@ def test_shapes_and_types_of_traces(rng):
         traces = ensemble.run(n)
         assert list(traces) == [*TRACES, "seconds"]
         for name, values in traces.items():
-            assert values.shape == (n,) and values.dtype == (np.int64 if name in ("n_leaves", "depth") else np.float64)
+            whole = name in ("n_leaves", "depth", "row_visits")
+            assert values.shape == (n,) and values.dtype == (np.int64 if whole else np.float64)
     assert ensemble.n_sweeps == 6
 
 

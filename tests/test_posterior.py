@@ -286,5 +286,6 @@ def test_to_arviz(post):
     np.testing.assert_array_equal(data["posterior"]["sigma"].values, post["sigma"])
     levels = data["posterior"]["total_log_likelihood"].values
     np.testing.assert_array_equal(levels, post["log_likelihood"])
-    np.testing.assert_array_equal(data["sample_stats"]["tree_changed"].values, post["tree_changed"])
+    for name in ("tree_changed", "row_visits"):
+        np.testing.assert_array_equal(data["sample_stats"][name].values, post[name])
     np.testing.assert_array_equal(data["warmup_posterior"]["n_leaves"].values, post.burn["n_leaves"])

@@ -13,6 +13,7 @@ import pytest
 from bart.kernels.columns import Domain
 from bart.kernels.forest import ForestStore
 from bart.kernels.state import TreeState
+from bart.kernels.sweep import TRACES
 from bart.kernels.testing import replicate
 from bart.kernels.workspace import Workspace
 from chain_helpers import child_environment
@@ -107,7 +108,8 @@ def test_a3_a_restored_large_tree_and_the_refresh(rng):
     model = bart.Model(X, rng.standard_normal(8000), n_trees=2, alpha=0.99, beta=1e-4)
     ensemble = bart.Ensemble(model, bart.GrowPrune(), rng, init="overgrown", init_leaves=3000)
     ensemble.run(99)
-    ensemble._kernel.advance(ensemble._plan, rng, np.empty((1, 6)), 0, None, rng, 1, 1)     # one tree of sweep 100
+    traces = np.empty((1, len(TRACES)))
+    ensemble._kernel.advance(ensemble._plan, rng, traces, 0, None, rng, 1, 1)       # one tree of sweep 100
     assert (ensemble.n_sweeps, ensemble._kernel.position) == (99, 1)
     ensemble.trees[1].structure = None
     ensemble.recompute_residual()

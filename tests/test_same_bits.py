@@ -58,7 +58,8 @@ def test_a_state_taken_within_a_sweep_continues_with_the_same_bits(sampler, seed
     going.run(98)
     for _ in range(7):      # one tree at a time, across the sweep in which the residual is summed anew
         kernel = going._kernel
-        assert kernel.advance(going._plan, going.rng, np.empty((1, 6)), 0, None, going._threshold_rng, 1, 1) in (0, 1)
+        traces = np.empty((1, len(TRACES)))
+        assert kernel.advance(going._plan, going.rng, traces, 0, None, going._threshold_rng, 1, 1) in (0, 1)
         other.set_state(pickle.loads(pickle.dumps(going.get_state())))
         other.rng.bit_generator.state = going.rng.bit_generator.state
         assert other._kernel.position == kernel.position

@@ -223,7 +223,8 @@ def test_shapes_and_units(model, whole):
     _, post = whole
     assert post["sigma"].shape == (4, 9) and post.burn["sigma"].shape == (4, 7)
     assert post.sweeps["sigma"].shape == (4, 16)
-    for name in ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed", "seconds"):
+    names = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed", "row_visits", "seconds")
+    for name in names:
         assert post[name].shape == (4, 9) and np.all(np.isfinite(post.sweeps[name]))
     assert np.all(post.sweeps["sigma"] > 0) and np.all(post.sweeps["seconds"] >= 0)
     assert np.all(post.sweeps["n_leaves"] >= model.n_trees) and np.all(post.sweeps["depth"] >= 0)

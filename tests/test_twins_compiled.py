@@ -43,6 +43,7 @@ def check_step(state, sampler, twin, tree, uniforms, staged=frozenset()):
     assert info.changed == (tree != result.tree)
     assert info.root_changed == ((tree and tree[:2]) != (result.tree and result.tree[:2]))
     assert info.n_leaves == state.n_leaves
+    assert info.row_visits == result.row_visits
     if math.isfinite(result.log_ratio):
         assert info.log_ratio == pytest.approx(result.log_ratio, abs=1e-9, rel=1e-9)
     problem = twin.problem

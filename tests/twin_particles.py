@@ -12,7 +12,7 @@ from typing import NamedTuple
 from oracle import bfs, replace_at
 from twin_random import staged_outcomes
 from twin_resampling import SCHEMES
-from twins import Result, log, mutated, propose
+from twins import Result, log, mutated, propose, rows_of_rules
 
 
 class Particle(NamedTuple):
@@ -70,14 +70,17 @@ class ParticleGibbs:
         self.scheme = SCHEMES[resampling]
         self.skips_unsplittable = bookkeeping == "authors" or mutant == "skipped stages"
         self.finishes_late = bookkeeping == "authors" or mutant == "late finish"
+        # Rows of the splits drawn so far; no part of a Stage, whose equal states an enumeration merges.
+        self.rows_drawn = 0
 
     def step(self, tree, random, staged=frozenset()):
         """One step from a nested-tuple tree (and, for the authors' bookkeeping, its staged nodes)."""
-        state = self.start(tree, staged)
+        state, self.rows_drawn = self.start(tree, staged), 0
+        of_clamped = rows_of_rules(self.problem, tree, self.problem.all_rows) if self.n_particles > 1 else 0
         while not state.done:
             state = self.advance(state, random)
         tree, staged = self.finish(state, random)
-        return Result(tree, "pg", n_stages=state.n_stages, staged=staged)
+        return Result(tree, "pg", n_stages=state.n_stages, staged=staged, row_visits=of_clamped + self.rows_drawn)
 
     def law_with_history(self, tree, staged=frozenset()):
         """Exact law of the next tree and its staged nodes."""
@@ -137,6 +140,8 @@ class ParticleGibbs:
             if self.mutant == "stop of unsplittable nodes weighted" and not self.problem.can_split(rows):
                 weight += log(1.0 - self.problem.alpha * (1.0 + len(path)) ** -self.problem.beta)
             return particle._replace(queue=rest, log_weight=weight)
+        if random is not None:
+            self.rows_drawn += len(rows)
         dim, code = rule[:2]
         left, right = self.problem.divide(rows, dim, code)
         model = self.model

@@ -34,6 +34,7 @@ class Result(NamedTuple):
     log_ratio: float = math.nan     # nan: no ratio was needed
     n_stages: int = 0
     staged: frozenset = frozenset()  # see ParticleGibbs
+    row_visits: int = 0             # see rows_of_rules
 
 
 class Node(NamedTuple):
@@ -53,6 +54,14 @@ def nodes_of(problem, tree):
         if node is not None:
             rows[path + "L"], rows[path + "R"] = problem.divide(rows[path], node[0], node[1])
     return out
+
+
+def rows_of_rules(problem, tree, rows):
+    """Rows that the rules of a tree are asked of: each rule those that reach it."""
+    if tree is None:
+        return 0
+    left, right = problem.divide(rows, *tree[:2])
+    return len(rows) + rows_of_rules(problem, tree[2], left) + rows_of_rules(problem, tree[3], right)
 
 
 def log(x):
@@ -145,11 +154,11 @@ class GrowPrune:
         """Exact law of the next tree."""
         return outcomes(lambda random: self.step(tree, random).tree)
 
-    def accept(self, old, new, move, log_ratio, random):
+    def accept(self, old, new, move, log_ratio, visits, random):
         """Metropolis-Hastings decision; one draw whatever the ratio."""
         p = math.exp(min(0.0, log_ratio))
         accepted = random.choice([p, 1.0 - p]) == 0
-        return Result(new if accepted else old, move, log_ratio)
+        return Result(new if accepted else old, move, log_ratio, row_visits=visits)
 
     def growable(self, tree):
         """Leaves that can split, breadth first."""
@@ -172,7 +181,7 @@ class GrowPrune:
         ratio = self.log_grow_ratio(tree, new, leaf, rule)
         if self.bookkeeping == "authors" and tree is None:
             ratio = math.inf
-        return self.accept(tree, new, "grow", ratio, random)
+        return self.accept(tree, new, "grow", ratio, len(leaf.rows), random)
 
     def prune(self, tree, random):
         """Make a leaf of a uniform prunable node."""
@@ -182,7 +191,7 @@ class GrowPrune:
         node = parents[random.below(len(parents))]
         new = replace_at(tree, node.path, None)
         ratio = -self.log_grow_ratio(new, tree, node, node.tree[:2])
-        return self.accept(tree, new, "prune", ratio, random)
+        return self.accept(tree, new, "prune", ratio, len(node.rows), random)
 
     def log_grow_ratio(self, small, large, node, rule):
         """Log ratio of the move from ``small`` to ``large`` = ``small`` with the leaf ``node`` split."""
@@ -228,10 +237,11 @@ class CGM(GrowPrune):
         if rule == node.tree[:2]:
             return Result(tree, "change")
         subtree = (*rule, *node.tree[2:])
+        visits = rows_of_rules(self.problem, node.tree, node.rows)
         if self.has_empty_leaf(subtree, node.rows):
-            return Result(tree, "change")
+            return Result(tree, "change", row_visits=visits)
         ratio = self.log_change_ratio(node, rule, subtree)
-        return self.accept(tree, replace_at(tree, node.path, subtree), "change", ratio, random)
+        return self.accept(tree, replace_at(tree, node.path, subtree), "change", ratio, visits, random)
 
     def log_change_ratio(self, node, rule, subtree):
         """Likelihood ratio of the subtree times prior ratio of the descendants alone."""
@@ -262,8 +272,9 @@ class CGM(GrowPrune):
             if both or child.path[-1] == side:
                 below[i] = (*parent.tree[:2], *below[i][2:])
         subtree = (*rule, *below)
+        visits = rows_of_rules(self.problem, parent.tree, parent.rows)
         if self.has_empty_leaf(subtree, parent.rows):
-            return Result(tree, "swap")
+            return Result(tree, "swap", row_visits=visits)
         ratio = (self.model.log_joint(subtree, parent.rows, parent.depth)
                  - self.model.log_joint(parent.tree, parent.rows, parent.depth))
-        return self.accept(tree, replace_at(tree, parent.path, subtree), "swap", ratio, random)
+        return self.accept(tree, replace_at(tree, parent.path, subtree), "swap", ratio, visits, random)

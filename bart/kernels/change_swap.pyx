@@ -159,7 +159,11 @@ cdef inline bint same_rule(const Node* a, const Node* b) noexcept nogil:
 
 cdef int decide_subtree(Tree* tree, Work* work, StepInfo* info, const double* target, int32_t top, int32_t in_pool,
                         double before, bint with_top_rule, bitgen_t* rng) noexcept nogil:
-    """Evaluate the rules now written in the tree against `before`, accept or not, and commit; info says which."""
+    """Evaluate the rules now written in the tree against `before`, accept or not, and commit; info says which.
+
+    Row visits are the rows that the subtree's internal nodes hold under the old rules, which are counted in the tree
+    until the commit: how far a proposal with an empty leaf is evaluated is no property of the algorithm.
+    """
     cdef int32_t n = breadth_first(tree, top, work.order), i
     cdef Stat* stat = &work.pool.nodes[in_pool].stat
     cdef double after
@@ -169,6 +173,8 @@ cdef int decide_subtree(Tree* tree, Work* work, StepInfo* info, const double* ta
     for i in range(n):
         if is_leaf(tree, work.order[i]):
             stat.s += work.leaf_sum[tree.nodes[work.order[i]].leaf]
+        else:
+            info.row_visits += tree.nodes[work.order[i]].n
     status = new_log_posterior(&after, work, tree, top, in_pool, target, with_top_rule)
     info.log_ratio = after - before
     if status == OK and after > -INFINITY and accept(info.log_ratio, rng):

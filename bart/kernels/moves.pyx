@@ -21,6 +21,7 @@ cdef void begin_info(StepInfo* info, int32_t move) noexcept nogil:
     info.root_changed = 0
     info.n_stages = 0
     info.log_ratio = 0.0
+    info.row_visits = 0
 
 
 cdef bint accept(double log_ratio, bitgen_t* rng) noexcept nogil:
@@ -126,6 +127,7 @@ cdef int step_grow(Tree* tree, Work* work, StepInfo* info, const Target* target,
     if not draw_rule(&rule, &left_rows, work, rng):
         sum_leaves(work, tree, target)
         return OK
+    info.row_visits = tree.nodes[node].n
     sum_left(&whole, &left, work, tree, target, node, &rule)
     right.n, right.w, right.s = whole.n - left.n, whole.w - left.w, whole.s - left.s
     right_rows = left_rows
@@ -161,6 +163,7 @@ cdef int step_prune(Tree* tree, Work* work, StepInfo* info, const Target* target
     if n_prunable == 0:
         return OK
     node = work.listed[below(n_prunable, rng)]
+    info.row_visits = tree.nodes[node].n
     left_node = tree.nodes[node].left
     left_can_split = leaf_can_split(tree, left_node, work)
     right_can_split = leaf_can_split(tree, left_node + 1, work)

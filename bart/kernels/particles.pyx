@@ -24,7 +24,7 @@ cdef enum:
     POLL = 20_000_000       # rows times particles between two looks for a signal
 
 
-cdef int load_old_tree(int32_t* n_old, Work* work, const Tree* tree, bint clamped) noexcept nogil:
+cdef int load_old_tree(int32_t* n_old, Work* work, StepInfo* info, const Tree* tree, bint clamped) noexcept nogil:
     """Put the root, and with `clamped` the whole old tree, into the pool with statistics over the current target.
 
     The old tree's splits come first in the pool's list, in breadth-first order: the clamped particle's history.
@@ -56,6 +56,7 @@ cdef int load_old_tree(int32_t* n_old, Work* work, const Tree* tree, bint clampe
             work.mapped[p.left + 1] = child + 1
             push_split(pool, n_old[0] - 1, node, child)
             n_old[0] += 1
+            info.row_visits += p.n
         elif p.staged:
             push_split(pool, n_old[0] - 1, node, NONE)
             n_old[0] += 1
@@ -194,14 +195,14 @@ cdef void evaluate_root_splits(Work* work, int32_t first, int32_t n_particles, c
             found = 0
 
 
-cdef int evaluate(Work* work, int32_t first, int32_t n_particles, int32_t stage, bint authors,
+cdef int evaluate(Work* work, StepInfo* info, int32_t first, int32_t n_particles, bint authors,
                   const double* target) noexcept nogil:
     """Carry out the splits drawn in this stage, and record stops of marked nodes ("authors")."""
     cdef Particle* particle
     cdef int32_t c, child, split
     if pool_reserve(&work.pool, 2 * n_particles, n_particles) != OK:
         return NO_MEMORY
-    if stage == 1:
+    if info.n_stages == 1:
         evaluate_root_splits(work, first, n_particles, target)
     for c in range(first, n_particles):
         particle = &work.particles[c]
@@ -211,7 +212,8 @@ cdef int evaluate(Work* work, int32_t first, int32_t n_particles, int32_t stage,
             if particle.popped & STAGED:
                 particle.last_split = push_split(&work.pool, particle.last_split, particle.popped & ~STAGED, NONE)
             continue
-        if stage == 1:
+        info.row_visits += work.pool.nodes[particle.popped & ~STAGED].stat.n
+        if info.n_stages == 1:
             child = work.spare[c]
         elif pool_split(&child, &work.pool, particle.popped & ~STAGED, particle.decision.dim, particle.decision.code,
                         target, work.columns, &work.leaf, work.ops) != OK:
@@ -316,7 +318,7 @@ cdef int run_stages(Work* work, StepInfo* info, const Tree* tree, int32_t n_old,
         if first and replay(work, n_old, params.authors) != OK:
             return NO_MEMORY
         if (propose(work, first, n, params.authors, rng) != OK
-                or evaluate(work, first, n, info.n_stages, params.authors, target) != OK):
+                or evaluate(work, info, first, n, params.authors, target) != OK):
             return NO_MEMORY
         if all_finished(work, first, n, params.authors):
             break
@@ -345,7 +347,7 @@ cdef int step_particles(Tree* tree, Work* work, StepInfo* info, const Target* ta
         sum_leaves(work, tree, target)
         return OK
     values = sum_leaves_and_target(work, tree, target)
-    if load_old_tree(&n_old, work, tree, params.clamped) != OK:
+    if load_old_tree(&n_old, work, info, tree, params.clamped) != OK:
         return NO_MEMORY
     status = run_stages(work, info, tree, n_old, values, params, rng)
     if status != OK:

@@ -271,7 +271,7 @@ cdef class TreeState:
             sums = np.array([self.workspace.w.leaf_sum[l] for l in range(self.t.n_leaves)])
             self.kept = (sums, bool(self.workspace.w.has_target))
         return (MOVES[info.move], bool(info.changed), bool(info.root_changed), info.log_ratio, self.t.n_leaves,
-                info.n_stages)
+                info.n_stages, info.row_visits)
 
     def draw_kept_values(self, params, rng):
         """Leaf values from the sums of a step on a bound target. Returns whether that step formed the target, or None,

@@ -19,7 +19,7 @@ from bart.kernels.workspace cimport Target, Work, Workspace, reserve_leaves, res
 cdef enum:
     REFRESH = 100           # sweeps, by absolute index, between two sums of the residual from the trees
 
-TRACES = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed")
+TRACES = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed", "row_visits")
 
 
 cdef class EnsembleKernel:
@@ -57,7 +57,7 @@ cdef class EnsembleKernel:
     cdef public int64_t n_sweeps    # completed
     cdef public int32_t n_threads   # that share the rows of a sweep; no result depends on it
     cdef public int32_t position    # trees updated in the sweep under way; 0 between sweeps
-    cdef public int64_t n_changed, n_root_changed
+    cdef public int64_t n_changed, n_root_changed, row_visits       # of the sweep under way
     cdef Thresholds thresholds
     cdef object old_fit             # of the tree whose target was given out
     cdef object _keep
@@ -151,6 +151,7 @@ cdef class EnsembleKernel:
                            / gamma(self.shape + 0.5 * self.temperature * self.n_rows, rng))
         self.n_changed = 0
         self.n_root_changed = 0
+        self.row_visits = 0
         if self.random_order:
             for i in range(self.n_trees - 1, 0, -1):
                 k = <int32_t>below(i + 1, rng)
@@ -178,6 +179,7 @@ cdef class EnsembleKernel:
         trace[3] = depth
         trace[4] = <double>self.n_changed / self.n_trees
         trace[5] = <double>self.n_root_changed / self.n_trees
+        trace[6] = self.row_visits
 
     cdef void refresh(self) noexcept nogil:
         """residual = y - sum of all trees, so that rounding does not pile up."""
@@ -202,13 +204,15 @@ cdef class EnsembleKernel:
 
     def advance(self, KernelPlan plan, rng, double[:, ::1] traces, int64_t first, ForestStore store, store_rng,
                 int64_t store_every, int64_t budget):
-        """Sweeps into traces[first:], until they are full or some `budget` row visits are spent.
+        """Sweeps into traces[first:], until they are full or about `budget` rows have been read.
 
         With n_threads > 1 and enough rows, a team of threads that lives for this call shares the rows.
 
         Returns the number of rows of `traces` that are filled. A sweep under way is taken up by the next call, after
         `interrupt` (KeyboardInterrupt) too.
         """
+        if traces.shape[1] != len(TRACES):
+            raise ValueError(f"traces must have {len(TRACES)} columns, got {traces.shape[1]}")
         if self.n_threads == 1 or self.n_rows < TEAM_ROWS:
             return self._advance(plan, rng, traces, first, store, store_rng, store_every, budget, None)
         with Team(self.n_threads, self.n_rows) as team:
@@ -235,6 +239,7 @@ cdef class EnsembleKernel:
                     if status == OK:
                         self.n_changed = self.n_changed + info.changed
                         self.n_root_changed = self.n_root_changed + info.root_changed
+                        self.row_visits = self.row_visits + info.row_visits
                         self.position = self.position + 1
                         budget -= 4 * (self.n_rows + 500) + info.n_stages * (self.n_rows + 500 * n_particles)
                         if self.workspace.w.cancel:
@@ -275,7 +280,7 @@ cdef class EnsembleKernel:
         self.states[j].bind(target, self.residual)
         return target
 
-    def finish_tree(self, int j, target, bint changed, bint root_changed, rng):
+    def finish_tree(self, int j, target, bint changed, bint root_changed, int64_t row_visits, rng):
         """Leaf values of tree j given its target, and the residual, after a structure step made in Python.
 
         After one compiled step on the array of `target_of`, the same arithmetic as in a compiled sweep.
@@ -291,11 +296,14 @@ cdef class EnsembleKernel:
         state.bind(None, None)
         self.n_changed += changed
         self.n_root_changed += root_changed
+        self.row_visits += row_visits
         self.position += 1
 
     def end_sweep(self, double[::1] trace, ForestStore store=None, store_rng=None):
         """Close a sweep driven from Python: traces, and the forest with a store."""
         cdef bitgen_t* bits
+        if trace.shape[0] != len(TRACES):
+            raise ValueError(f"trace must have {len(TRACES)} entries, got {trace.shape[0]}")
         self.end(&trace[0])
         if store is not None:
             bits = bitgen_of(store_rng)

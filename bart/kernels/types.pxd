@@ -68,6 +68,7 @@ cdef struct StepInfo:
     int32_t root_changed    # 1 if the root's decision differs from before
     int32_t n_stages        # particle stages
     double log_ratio        # log of the Metropolis-Hastings ratio; 0 where none was formed
+    int64_t row_visits      # the rows of the nodes at which rules were tried, see bart.StepInfo
 
 cdef enum Move:
     MOVE_NONE = 0

@@ -59,6 +59,19 @@ class StepInfo(NamedTuple):
         Leaves after the step.
     n_stages : int
         Particle stages; 0 for local moves.
+    row_visits : int
+        Cost of the step to the algorithm, whatever the implementation reads: for each rule tried at a node, the
+        number of that node's training rows.
+
+        - grow, prune: the rows of the leaf to be split, of the node to be made a leaf.
+        - change, swap: the rows of the changed node (the parent of the pair) and of all internal nodes below it,
+          each counted under the old rules, so that it does not matter where a proposal with an empty leaf is given up.
+        - pg: for each split that a free particle draws, be it chosen or not, the rows of the node it splits; and the
+          rows of all internal nodes of the old tree, as the clamped particle is weighted anew (there is none in the
+          unconditional filter of the start "smc").
+
+        Rejected proposals count as accepted ones do. 0 where nothing is tried: no candidate for the move, a change
+        that draws the rule already there, one particle alone; and from a sampler that does not say.
     """
 
     move: str
@@ -67,6 +80,7 @@ class StepInfo(NamedTuple):
     log_ratio: float
     n_leaves: int
     n_stages: int
+    row_visits: int = 0
 
 
 class TreeSampler:
