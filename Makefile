@@ -3,6 +3,8 @@
 # make test-long   the long tests
 # make debug       the kernel tests against a build with all checks on
 # make mutants     the tests that must catch known errors, put back on purpose
+# make regress     samplers against the stored record of what they did: which rows moved, and by how much (ARGS=)
+# make golden      store that record anew, after a change that is meant to move it
 # make build, make lint, make clean
 #
 # All of it runs in .venv, made here. PYTHON= chooses the interpreter, PYTEST_ARGS= passes options to pytest.
@@ -21,7 +23,7 @@ BUILT := build/.built
 DEBUG_LIB := $(CURDIR)/build/debug/lib
 MUTANT_LIB := $(CURDIR)/build/mutants/lib
 
-.PHONY: all build test test-long debug mutants reproduce lint clean check
+.PHONY: all build test test-long debug mutants reproduce regress golden lint clean check
 all: build
 
 # One line that names what is missing.
@@ -67,7 +69,13 @@ debug: build/debug/.built
 	  $(VENV)/bin/pytest -n 2 -m "kernel and not long" $(PYTEST_ARGS)
 
 reproduce: $(BUILT)
-	$(PY) -m experiments.reproduce $(ARGS)
+	$(PY) -m experiments.run_all --quick $(ARGS)
+
+regress: $(BUILT)
+	$(PY) -m tests.golden.regress $(ARGS)
+
+golden: $(BUILT)
+	$(PY) -m tests.golden.regress --write
 
 lint: $(DEPS)
 	$(PY) -m ruff check .

@@ -40,7 +40,7 @@ def atomic_file(path, mode="wb"):
         raise
 
 
-def write_record(path, record):
+def write_record(path, record, compress=False):
     """Write a nested record to an ``.npz`` file, atomically.
 
     Parameters
@@ -50,6 +50,8 @@ def write_record(path, record):
     record : dict
         Nested dicts, lists and tuples of None, bool, int, float, str, bytes, NumPy scalars and arrays (no
         object arrays). Everything is read back with its type and its bits.
+    compress : bool
+        Smaller files, some ten times slower to write.
 
     Raises
     ------
@@ -60,7 +62,7 @@ def write_record(path, record):
     text = json.dumps(_pack(record, arrays))
     arrays[_RECORD] = np.frombuffer(text.encode(), dtype=np.uint8)
     with atomic_file(path) as file:
-        np.savez(file, **arrays)
+        (np.savez_compressed if compress else np.savez)(file, **arrays)
 
 
 def read_record(path):

@@ -1,258 +1,286 @@
-"""Chains of an experiment, and what is measured on them. Definitions are in `report.DEFINITIONS`."""
+"""One chain of an experiment: its full description, and what is kept of it."""
 
-import concurrent.futures
+import dataclasses
+import functools
+import hashlib
+import json
 import os
+import platform
+import shutil
+import subprocess
 import time
 from dataclasses import dataclass
+from importlib import metadata
 
-import arviz  # noqa: F401  (slow to import: once here, not in every process forked later)
 import numpy as np
 
 import bart
-from bart import diagnostics
-from bart.chain import START_KINDS
-from bart.progress import Bar
+from bart.storage import write_record
 
-from . import problems
-from .paper import SAMPLERS
+from . import problems, real_data
 from .settings import Settings
 
-__all__ = ["Job", "R_HAT_LIMIT", "mse_traces", "r_hat", "run_job", "run_jobs"]
+__all__ = ["FORMAT", "N_POINTS", "TRUTH", "ChainSpec", "kernels_hash", "run_chain"]
 
-R_HAT_LIMIT = 1.05
+FORMAT = 1
 N_POINTS = 24
-REFERENCE = "reference"
-_SAMPLER_NUMBER = {name: number for number, name in enumerate((*SAMPLERS, REFERENCE))}
+TRUTH = "truth"
+PRIOR = "prior"
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_CHECKPOINT_SECONDS = 5.0
+# Microseconds of a tree update and nanoseconds a row, roughly, of one of many trees and of a single deep one: they
+# order the work and weigh the progress bar.
+_PACE = {"growprune": (2.0, 1.0), "cgm": (2.5, 1.3), "pg": (12.0, 6.0)}
+_DEEP_PACE = {"growprune": (1.0, 12.0), "cgm": (1.0, 12.0), "pg": (1.0, 480.0), PRIOR: (20.0, 50.0)}
+_WRITE_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
-class Job:
-    """All chains of one sampler on one data set.
+class ChainSpec:
+    """Everything that a chain depends on, kernels and data apart.
 
     Attributes
     ----------
-    family : str
-        "hypercube" or "real".
-    size : int
-        Dimension of the hypercube; 0 for real data.
-    seed : int
-        Seed of the data set or number of the split; with `family`, `size` and the sampler it seeds the
-        chains.
+    problem : str
+        A name of `problems.made` or of `real_data`.
+    data_seed : int
+        Seed of made data, number of the training set of real data.
+    settings : Settings
     sampler : str
-        "cgm", "growprune", "pg", or "reference": chains started at the true tree.
+        "cgm", "growprune", "pg", or "prior": independent draws of a tree from its prior, one a sweep.
+    start : str
+        A kind of start of `bart.sample`, or "truth": the 2^D-leaf tree of a hypercube.
+    chain : int
+        Number of the replicate.
+    n_sweeps, n_burn : int
+        All sweeps, and those of them that are not kept.
     """
 
-    family: str
-    size: int
-    seed: int
-    sampler: str
+    problem: str
+    data_seed: int
     settings: Settings
-    n_chains: int
+    sampler: str
+    start: str
+    chain: int
     n_sweeps: int
     n_burn: int
-    every: int = 1
-    download: bool = False
 
-    def problem(self):
-        """The data set."""
-        if self.family == "hypercube":
-            return problems.hypercube(self.size, self.seed, self.settings.label_noise)
-        return problems.real_problem(self.seed, self.download)
+    def load(self):
+        """The Problem."""
+        return _load(self.problem, self.data_seed, self.settings.label_noise)
+
+    def record(self):
+        """Plain values. The name of the settings is left out: equal settings make equal chains."""
+        values = dataclasses.asdict(self)
+        del values["settings"]["name"]
+        return values
 
     @property
-    def chain_seed(self):
-        """Seed of the chains."""
-        return [self.size, self.seed, _SAMPLER_NUMBER[self.sampler]]
+    def seed(self):
+        """Seed of the chain, four 32-bit numbers made from `record`."""
+        digest = hashlib.sha256(_text(self.record())).digest()
+        return [int.from_bytes(digest[place : place + 4], "little") for place in range(0, 16, 4)]
+
+    @property
+    def key(self):
+        """Hexadecimal digest of the description, the data and the kernels: the chain's name in the store."""
+        parts = {
+            "format": FORMAT,
+            "chain": self.record(),
+            "data": data_digest(self.problem, self.data_seed, self.settings.label_noise),
+            "kernels": kernels_hash(),
+        }
+        return hashlib.sha256(_text(parts)).hexdigest()
 
     @property
     def cost(self):
-        """A rough measure of the work, to start the longest jobs first."""
-        rows = 10 * 2**self.size if self.family == "hypercube" else 2000 * 200
-        return rows * self.n_sweeps * self.n_chains * (5 if self.sampler == "pg" else 1)
+        """CPU seconds, within a factor of two or three."""
+        problem = self.load()
+        n_trees = problem.n_trees or self.settings.real_trees
+        fixed, a_row = (_DEEP_PACE if n_trees == 1 else _PACE)[self.sampler]
+        particles = self.settings.n_particles / 10 if self.sampler == "pg" else 1.0
+        update = particles * (fixed + 1e-3 * a_row * len(problem.y_train))
+        predict = 1e-3 * (len(problem.y_train) + len(problem.y_test))
+        return 1e-6 * self.n_sweeps * n_trees * (update + predict) + _WRITE_SECONDS
 
 
-def sample(job, problem, **options):
-    """The chains of a job, from starts of different kinds.
-
-    Returns
-    -------
-    bart.Posterior
-    """
-    model = job.settings.model(problem)
-    arguments = {
-        "n_burn": job.n_burn,
-        "n_draws": job.n_sweeps - job.n_burn,
-        "n_chains": job.n_chains,
-        "seed": job.chain_seed,
-        "tree_order": job.settings.tree_order,
-        "progress": False,
-    }
-    if "overgrown" in START_KINDS[: job.n_chains] and "init" not in options:
-        arguments["init_leaves"] = 4 * 2**job.size if job.family == "hypercube" else 4
-    return bart.sample(model, job.settings.sampler(job.sampler), **{**arguments, **options})
+def _text(values):
+    return json.dumps(values, sort_keys=True).encode()
 
 
-def run_job(job):
-    """Run a job and measure it.
+@functools.lru_cache(maxsize=64)
+def _load(name, seed, label_noise):
+    if name in real_data.SOURCES:
+        return real_data.load(name, seed)
+    return problems.made(name, seed, label_noise)
+
+
+@functools.lru_cache(maxsize=4096)
+def data_digest(name, seed, label_noise):
+    """Hexadecimal digest of the arrays of a problem, and of the model's choices that come with it."""
+    problem = _load(name, seed, label_noise)
+    digest = hashlib.sha256(f"{problem.n_trees} {problem.beta}".encode())
+    for array in (problem.X_train, problem.y_train, problem.X_test, problem.y_test):
+        digest.update(f"{array.shape} {array.dtype}".encode())
+        digest.update(np.ascontiguousarray(array))
+    return digest.hexdigest()
+
+
+@functools.lru_cache(maxsize=1)
+def kernels_hash():
+    """Hexadecimal digest of the sources that a sweep runs: everything that may change a draw."""
+    folder = os.path.dirname(bart.__file__)
+    names = [os.path.join("samplers", name) for name in os.listdir(os.path.join(folder, "samplers"))]
+    names += [os.path.join("kernels", name) for name in os.listdir(os.path.join(folder, "kernels"))]
+    names += ["backfitting.py", "chain.py", "data.py", "model.py", "priors.py"]
+    digest = hashlib.sha256()
+    for name in sorted(names):
+        if name.endswith((".py", ".pyx", ".pxd", ".pxi", ".h")):
+            with open(os.path.join(folder, name), "rb") as file:
+                digest.update(name.encode() + b"\0" + hashlib.sha256(file.read()).digest())
+    return digest.hexdigest()
+
+
+def run_chain(spec, path, scratch):
+    """Sample a chain, measure it and write it to a file.
+
+    Parameters
+    ----------
+    spec : ChainSpec
+    path : str
+        File of the result; its folder must exist.
+    scratch : str
+        Folder of the chain's checkpoint, removed at the end. A chain that was cut goes on from there.
 
     Returns
     -------
     dict
-        Plain values, ready for JSON.
+        The header that was written: ``spec``, ``seed``, ``cpu_seconds`` of all sweeps, ``wall_seconds`` and
+        ``provenance``.
     """
-    began = time.perf_counter()
-    problem = job.problem()
-    row = {
-        "problem": problem.name,
-        "size": job.size,
-        "data_seed": job.seed,
-        "sampler": job.sampler,
-        "chain_seed": job.chain_seed,
-        "n_rows": len(problem.y_train),
-        "n_dims": problem.n_dims,
-        "var_y": float(np.var(problem.y_train)),
-        "note": problem.note,
+    problem = spec.load()
+    measured = _draw_prior(spec, problem) if spec.sampler == PRIOR else _sample(spec, problem, scratch)
+    traces, more, wall_seconds = measured
+    header = {
+        "format": FORMAT,
+        "key": spec.key,
+        "spec": dataclasses.asdict(spec),
+        "seed": spec.seed,
+        "cpu_seconds": float(traces["seconds"].sum()),
+        "wall_seconds": float(wall_seconds),
+        "provenance": provenance(),
     }
-    row.update(_reference(job, problem) if job.sampler == REFERENCE else _measure(job, problem))
-    row["job_seconds"] = time.perf_counter() - began
-    return row
+    write_record(path, {"header": header, "traces": traces, **more}, compress=True)
+    shutil.rmtree(scratch, ignore_errors=True)
+    return header
 
 
-def _reference(job, problem):
-    """Mean log-likelihood of chains started at the true tree, CGM and GrowPrune in equal shares."""
-    start = [[problems.true_tree(problem)]]
-    model = job.settings.model(problem)
-    levels = []
-    for number, name in enumerate(("cgm", "growprune")):
-        post = bart.sample(
-            model,
-            job.settings.sampler(name),
-            n_burn=job.n_burn,
-            n_draws=job.n_sweeps - job.n_burn,
-            n_chains=max(1, job.n_chains // 2),
-            seed=[*job.chain_seed, number],
-            init=start,
-            tree_order=job.settings.tree_order,
-            keep_trees=False,
-            progress=False,
-        )
-        levels += post["log_likelihood"].mean(axis=1).tolist()
-    return {"levels": levels, "level": float(np.mean(levels))}
-
-
-def _measure(job, problem):
-    post = sample(job, problem)
-    log_likelihood = post["log_likelihood"]
-    points = problem.X_test[np.linspace(0, len(problem.X_test) - 1, N_POINTS).astype(int)]
-    f = post.predict(points, draws=True).draws
-    ess = [diagnostics.effective_size(chain) for chain in log_likelihood]
-    seconds = post["seconds"].sum(axis=1)
-    r_hats = {name: r_hat(post[name]) for name in ("log_likelihood", "sigma", "n_leaves")}
-    r_hats["f"] = max(r_hat(f[:, :, point]) for point in range(N_POINTS))
-    n_trees = post.header["n_trees"]
-    return {
-        "starts": post.starts,
-        "ess": [float(value) for value in ess],
-        "ess_per_second": [float(value) for value in np.divide(ess, np.maximum(seconds, 1e-9))],
-        "ess_bulk": float(diagnostics.ess_bulk(log_likelihood)),
-        "ess_tail": float(diagnostics.ess_tail(log_likelihood)),
-        "r_hat": r_hats,
-        "converged": max(r_hats.values()) <= R_HAT_LIMIT,
-        "levels": log_likelihood.mean(axis=1).tolist(),
-        "level": float(log_likelihood.mean()),
-        "sigma": float(post["sigma"].mean()),
-        "tree_changed": float(post["tree_changed"].mean()),
-        "root_changed": float(post["root_changed"].mean()),
-        "leaves": float(post["n_leaves"].mean()),
-        "leaves_per_tree": float(post["n_leaves"].mean() / n_trees),
-        "leaves_by_chain": post["n_leaves"].mean(axis=1).tolist(),
-        "depth": float(post["depth"].mean()),
-        "cpu_seconds": post.sweeps["seconds"].sum(axis=1).tolist(),
-        "wall_seconds": post.header["wall_seconds"],
-        "ms_per_sweep": float(1e3 * post.sweeps["seconds"].mean()),
-        **_errors(post, problem, job.every),
-    }
-
-
-def r_hat(draws):
-    """Rank-normalised R-hat; 1 where all draws of all chains are equal, infinite where it is undefined."""
-    if np.ptp(draws) == 0.0:
-        return 1.0
-    value = float(diagnostics.split_rhat(draws))
-    return value if np.isfinite(value) else float("inf")
-
-
-def _errors(post, problem, every):
-    """Mean squared errors of the current draw, averaged over draws, and of the posterior mean, units of y."""
-    errors = {}
+def _sample(spec, problem, scratch):
+    """A chain by `bart.sample`."""
+    is_cube = spec.problem.startswith("hypercube")
+    arguments = {"init": spec.start}
+    if spec.start == TRUTH:
+        arguments["init"] = [[problems.true_tree(problem)]]
+    elif spec.start == "overgrown":
+        arguments["init_leaves"] = 4 * 2**problem.n_dims if is_cube else 4
+    if spec.cost > _CHECKPOINT_SECONDS:
+        arguments.update(checkpoint=scratch, checkpoint_every=_CHECKPOINT_SECONDS)
+    post = bart.sample(
+        spec.settings.model(problem),
+        spec.settings.sampler(spec.sampler),
+        n_burn=spec.n_burn,
+        n_draws=spec.n_sweeps - spec.n_burn,
+        n_chains=1,
+        seed=spec.seed,
+        tree_order=spec.settings.tree_order,
+        keep_burn_trees=True,
+        progress=False,
+        **arguments,
+    )
+    traces = {name: trace[0] for name, trace in post.sweeps.items()}
+    more = {}
     for part, X, y in (("train", problem.X_train, problem.y_train), ("test", problem.X_test, problem.y_test)):
-        total = np.zeros(len(y))
-        squares, count = 0.0, 0
-        for block in post.predict_blocks(X, every=every):
-            total[block.rows] += block.values.sum(axis=0)
-            squares += float(np.sum((block.values - y[block.rows]) ** 2))
-            count += block.values.size
-        n_used = count / len(y)
-        errors[f"{part}_mse_draw"] = squares / count
-        errors[f"{part}_mse_mean"] = float(np.mean((total / n_used - y) ** 2))
-    return errors
+        traces[f"{part}_mse"], more[f"{part}_fit"] = _errors(post, X, y)
+    points = problem.X_test[test_points(problem)]
+    more["f"] = post.predict(points, draws=True).draws[0].astype(np.float32)
+    return traces, more, post.header["wall_seconds"][0]
 
 
-def mse_traces(post, X, y):
-    """Mean squared error of the draw of every sweep, burn-in included (both kinds of forests must be stored).
+def test_points(problem):
+    """Rows of the test set at which f is kept, spread evenly."""
+    return np.linspace(0, len(problem.X_test) - 1, N_POINTS).astype(int)
 
-    Parameters
-    ----------
-    post : bart.Posterior
-    X : ndarray, shape (n, n_dims)
-    y : ndarray, shape (n,)
 
-    Returns
-    -------
-    ndarray, shape (n_chains, n_sweeps)
-        In the units of y, squared.
-    """
-    parts = []
-    for burn, n_draws in ((True, post.n_burn), (False, post.n_draws)):
-        squares = np.zeros((post.n_chains, n_draws))
+def _errors(post, X, y):
+    """Mean squared error of each sweep's draw, units of y squared, and the mean of f over the kept draws."""
+    squares = np.zeros(post.n_burn + post.n_draws)
+    fit = np.zeros(len(y))
+    for burn, first in ((True, 0), (False, post.n_burn)):
+        if burn and post.n_burn == 0:
+            continue
         for block in post.predict_blocks(X, burn=burn):
-            squares[block.chain, block.draws] += ((block.values - y[block.rows]) ** 2).sum(axis=1)
-        parts.append(squares / len(y))
-    return np.concatenate(parts, axis=1)
+            draws = np.arange(len(squares))[first:][block.draws]
+            squares[draws] += ((block.values - y[block.rows]) ** 2).sum(axis=1)
+            if not burn:
+                fit[block.rows] += block.values.sum(axis=0)
+    return squares / len(y), fit / post.n_draws
 
 
-def run_jobs(jobs, n_workers=None, function=run_job, label="chains"):
-    """Run jobs on several processes, the longest first.
+def _draw_prior(spec, problem):
+    """Single trees from their prior: number of leaves and depth."""
+    began, cpu = time.perf_counter(), time.process_time()
+    state = bart.TreeState(spec.settings.model(problem).domain)
+    rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(spec.seed)))
+    n_leaves, depth = np.zeros(spec.n_sweeps), np.zeros(spec.n_sweeps)
+    for sweep in range(spec.n_sweeps):
+        state.draw_from_prior(rng)
+        n_leaves[sweep], depth[sweep] = state.n_leaves, state.depth
+    seconds = np.full(spec.n_sweeps, (time.process_time() - cpu) / spec.n_sweeps)
+    traces = {"n_leaves": n_leaves, "depth": depth, "seconds": seconds}
+    return traces, {}, time.perf_counter() - began
 
-    Parameters
-    ----------
-    jobs : list of Job
-    n_workers : int, optional
-        Default: the number of CPUs. Changes no result but the times.
-    function : callable
-        Applied to each job.
 
-    Returns
-    -------
-    list
-        Results in the order of `jobs`.
-    """
-    n_workers = min(n_workers or os.cpu_count() or 1, len(jobs))
-    order = sorted(range(len(jobs)), key=lambda number: -jobs[number].cost)
-    results = [None] * len(jobs)
-    with Bar(None, len(jobs), "job", label) as bar:
-        if n_workers <= 1:
-            for number in order:
-                results[number] = function(jobs[number])
-                bar.update(1)
-            return results
-        with concurrent.futures.ProcessPoolExecutor(n_workers) as pool:
-            futures = {pool.submit(function, jobs[number]): number for number in order}
-            try:
-                for future in concurrent.futures.as_completed(futures):
-                    results[futures[future]] = future.result()
-                    bar.update(1)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-    return results
+@functools.lru_cache(maxsize=1)
+def provenance():
+    """Machine, versions and commit, as plain values."""
+    versions = {"python": platform.python_version(), "pgbart": bart.__version__}
+    for package in ("numpy", "scipy", "arviz", "matplotlib", "scikit-learn"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "cpu": cpu_name(),
+        "n_cpus": os.cpu_count(),
+        "system": platform.platform(),
+        "versions": versions,
+        "commit": _commit(),
+        "kernels": kernels_hash(),
+        "date": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
+    }
+
+
+def _commit():
+    """The commit of the source tree, with "+" where files differ from it; "unknown" outside of one."""
+    git = ["git", "-C", _ROOT]
+    try:
+        commit = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
+        status = subprocess.run(
+            [*git, "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return commit.stdout.strip() + ("+" if status.stdout.strip() else "")
+
+
+def cpu_name():
+    """The processor's name as the system gives it."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

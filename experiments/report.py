@@ -3,57 +3,65 @@
 import csv
 import json
 import os
-import platform
 import textwrap
-import time
 from dataclasses import dataclass, field
-from importlib import metadata
 
-import bart
 from bart.storage import atomic_file
 
-__all__ = ["DEFINITIONS", "Table", "provenance", "write_json", "write_report"]
+from .chains import provenance
+
+__all__ = ["DEFINITIONS", "Table", "origin_line", "origin_record", "rows_with_rules", "write_json", "write_report"]
 
 WIDTH = 118
 
 DEFINITIONS = {
     "ess": (
-        "ESS: coda's effectiveSize of the training log-likelihood of one chain over its kept sweeps, mean"
-        " of all chains and data sets (smallest-largest). Bulk and tail: rank-normalised ESS of the"
-        " log-likelihood, all chains of a data set together, mean of the data sets. A stuck chain shows a"
-        " high ESS: read it with R-hat and the level."
+        "ESS: coda's effectiveSize of the training log-likelihood of one chain over its kept sweeps; mean of all"
+        " chains and data sets (smallest-largest), and the means of the chains that start empty and from the particle"
+        " filter (smc). A stuck chain shows a high ESS: read it with the level, and with R-hat."
     ),
     "r_hat": (
-        "R-hat: rank-normalised, split, across the chains of a data set, the worst data set shown; of the"
-        " log-likelihood (lik), sigma, the number of leaves (lvs) and f at 24 test points (f, the worst"
-        " point). inf: chains that stand still in different states. A row with any R-hat above 1.05 is not"
-        " converged (conv.: yes, or how many data sets are)."
+        "R-hat: rank-normalised, split, across the chains of a data set, of the log-likelihood (lik), sigma, the"
+        " number of leaves (lvs) and f at 24 test points (f, the worst point); the worst data set, and the median of"
+        " the data sets. inf: chains that stand still in different states."
+    ),
+    "converged": (
+        "conv.: yes where no R-hat of any data set (lik, sigma, lvs, f) exceeds 1.05, else how many data sets are"
+        " converged."
+    ),
+    "bulk": (
+        "Bulk ESS: rank-normalised, all chains of a data set together, mean of the data sets; of f the median of the"
+        " 24 points."
     ),
     "starts": (
-        "Chains start from different kinds in turn: the empty tree, a draw from the prior, an over-grown"
-        " tree (4 x 2^D leaves; 4 leaves a tree where there are many), an unconditional particle filter"
+        "Chains start from different kinds in turn: the empty tree, a draw from the prior, an over-grown tree"
+        " (4 x 2^D leaves; 4 leaves a tree where there are many), an unconditional particle filter with 100 particles"
         " (smc); none at the truth."
     ),
     "level": (
-        "level: mean log-likelihood, sum over rows of log N(y | f(x), sigma^2) in the units of y, less the"
-        " reference level of the same data set, in nats; mean of all chains, and the lowest chain. The"
-        " reference level is the mean over chains started at the true 2^D-leaf tree under the same prior"
-        " and data."
+        "Level: mean log-likelihood of the kept sweeps, sum over rows of log N(y | f(x), sigma^2) in the units of y,"
+        " less the reference level of the same data set, in nats; mean of all chains, the lowest chain, and the means"
+        " by start. The reference level is the mean of four chains started at the true 2^D-leaf tree under the same"
+        " prior and data."
     ),
     "changed": (
         "chg %: share of tree updates after which the structure (tree) or the root's rule (root) differs."
     ),
     "seconds": (
-        "Seconds are process CPU seconds of the sweeps, without set-up, storage and prediction. Run: all"
-        " sweeps of one chain, with its wall time beside it; the paper's run is its ESS / (ESS/s), on its"
-        " authors' machine. ESS/s: mean over chains of ESS / CPU seconds of the kept sweeps; withheld where"
-        " a row is not converged, with the number of data sets that are."
+        "Seconds are process CPU seconds of the sweeps, without set-up, storage and prediction. Run: all sweeps of"
+        " one chain, with its wall time beside it; the paper's run is its ESS / (ESS/s), on its authors' machine."
+        " ESS/s: mean over chains of ESS / CPU seconds of the kept sweeps; withheld where a row is not converged,"
+        " with the number of data sets that are."
+    ),
+    "visits": (
+        "Row visits, a cost that no implementation changes: for every rule that is tried, the rows of its node (PG:"
+        " of every particle, and of the internal nodes of the clamped tree); all trees of a sweep."
     ),
     "errors": (
-        "MSE: mean squared error against noisy labels, in the units of y squared, of the current draw"
-        " (draw; mean over the sweeps) and of the posterior mean of all chains together (mean). y is scaled"
-        " by the training minimum and maximum inside the model only. Leaves: of all trees together, the"
-        " mean a tree beside it; depth: the largest over the trees. Sigma in the units of y."
+        "MSE: mean squared error against noisy labels, in the units of y squared, of the current draw (draw; mean"
+        " over the kept sweeps) and of the posterior mean of all chains of a data set together (mean). y is scaled by"
+        " the training minimum and maximum inside the model only. Leaves: of all trees together; depth: the largest"
+        " over the trees. Sigma in the units of y."
     ),
 }
 
@@ -102,48 +110,39 @@ class Table:
         return "  ".join(cells).rstrip()
 
 
-def provenance(settings, profile, **more):
-    """Settings, machine and versions, as plain values."""
-    versions = {"python": platform.python_version(), "pgbart": bart.__version__}
-    for package in ("numpy", "scipy", "arviz", "matplotlib", "scikit-learn"):
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
+def rows_with_rules(groups, cells):
+    """Cells of all records, with a rule between groups."""
+    rows = []
+    for group in groups:
+        if rows:
+            rows.append(None)
+        rows += [cells(record) for record in group]
+    return rows
+
+
+def origin_record(store, settings, profile):
+    """Settings, profile, and where the chains come from, as plain values."""
     return {
         "settings": settings.as_dict(),
         "profile": profile.as_dict(),
-        "cpu": cpu_name(),
-        "n_cpus": os.cpu_count(),
-        "system": platform.platform(),
-        "versions": versions,
-        "date": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
-        **more,
+        "chains": list(store.origins.values()) or [provenance()],
     }
 
 
-def provenance_line(record):
+def origin_line(origin):
     """The same in one paragraph, for the text files."""
-    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
-    return (
-        f"Settings '{record['settings']['name']}', profile '{record['profile']['name']}'. "
-        f"{record['cpu']}, {record['n_cpus']} CPUs; {versions}; {record['date']}."
-    )
+    parts = []
+    for record in origin["chains"]:
+        versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+        parts.append(
+            f"{record['cpu']}, {record['n_cpus']} CPUs; {versions}; commit {record['commit']}, kernels"
+            f" {record['kernels'][:12]}"
+        )
+    head = f"Settings '{origin['settings']['name']}', profile '{origin['profile']['name']}'. Chains: "
+    return head + "; and: ".join(parts) + "."
 
 
-def cpu_name():
-    """The processor's name as the system gives it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
-def write_report(folder, stem, tables, records, rows, origin):
+def write_report(folder, stem, tables, records, store, settings, profile):
     """Write a report to ``folder/stem.txt``, ``.csv`` and ``.json`` and return its text.
 
     Parameters
@@ -153,25 +152,27 @@ def write_report(folder, stem, tables, records, rows, origin):
     tables : list of Table
     records : list of dict
         One flat record a line of the CSV file.
-    rows : list of dict
-        What was measured, job by job, for the JSON file.
-    origin : dict
-        From `provenance`.
+    store : Store
+        From which the chains were read.
+    settings : Settings
+    profile : Profile
 
     Returns
     -------
     str
     """
     os.makedirs(folder, exist_ok=True)
+    origin = origin_record(store, settings, profile)
     text = "\n\n".join([table.text() for table in tables])
-    text += "\n" + "\n".join(textwrap.wrap(provenance_line(origin), WIDTH, subsequent_indent="  ")) + "\n"
+    text += "\n" + "\n".join(textwrap.wrap(origin_line(origin), WIDTH, subsequent_indent="  ")) + "\n"
     with atomic_file(os.path.join(folder, stem + ".txt"), "w") as file:
         file.write(text)
+    names = list(dict.fromkeys(name for record in records for name in record))
     with atomic_file(os.path.join(folder, stem + ".csv"), "w") as file:
-        writer = csv.DictWriter(file, list(records[0]), lineterminator="\n")
+        writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(records)
-    write_json(os.path.join(folder, stem + ".json"), {"provenance": origin, "table": records, "jobs": rows})
+    write_json(os.path.join(folder, stem + ".json"), {"provenance": origin, "table": records})
     return text
 
 

@@ -31,6 +31,8 @@ class Settings:
     resampling, final : str
         Of particle Gibbs: the paper resamples after every stage, multinomially, and draws the last index
         by weight.
+    ess_threshold : float or None
+        Resample only where the particles' effective number falls below this share of them.
     bookkeeping : str
         "canonical" (exact) or "authors" (not quite invariant, for comparison with published traces only).
     move_probs : tuple of float
@@ -51,6 +53,7 @@ class Settings:
     label_noise: float = 0.01
     n_particles: int = 10
     resampling: str = "multinomial"
+    ess_threshold: float | None = None
     final: str = "plain"
     bookkeeping: str = "canonical"
     move_probs: tuple = (0.25, 0.25, 0.25, 0.25)
@@ -83,6 +86,7 @@ class Settings:
             return bart.ParticleGibbs(
                 n_particles=self.n_particles,
                 resampling=self.resampling,
+                ess_threshold=self.ess_threshold,
                 final=self.final,
                 bookkeeping=self.bookkeeping,
             )
@@ -114,38 +118,43 @@ class Profile:
     Attributes
     ----------
     n_sweeps, n_burn : int
-        Of each chain on the hypercube.
+        Of each chain on the hypercubes.
     dims : tuple of int
         Hypercubes.
     data_seeds : tuple of int
-        One data set each.
-    n_chains : int
-        Chains a data set and sampler, started from different kinds.
-    n_reference : int
-        Chains started at the true tree, half of them CGM, half GrowPrune.
+        One data set of each dimension for each; a chain of each sampler from each kind of start.
+    trace_dims : tuple of int
+        Hypercubes of the figures with traces: figure 3 and the two of the supplement.
     real_splits : tuple of int
         Training sets of the real data.
-    real_chains, real_sweeps, real_burn : int
+    real_chains : int
+        Chains of each sampler on each of them; the kinds of start are taken in turn.
+    real_sweeps, real_burn : int
         Likewise on real data.
-    real_every : int
-        Test predictions use every so many draws.
-    figure_dim : int
-        Hypercube of figure 3.
+    ablation_dims, ablation_seeds, ablation_particles : tuple of int
+        Hypercubes, data sets and numbers of particles of the ablation tables.
+    ablation_sweeps, ablation_burn : int
+        On Friedman's function with many trees, in the ablation tables.
+    authors_seeds : int
+        Data sets of each dimension in the comparison with the authors' scripts.
     """
 
     name: str
     n_sweeps: int = 2000
     n_burn: int = 1000
-    dims: tuple = (2, 3, 4)
-    data_seeds: tuple = (1, 2, 3)
-    n_chains: int = 4
-    n_reference: int = 4
-    real_splits: tuple = (1,)
-    real_chains: int = 4
+    dims: tuple = tuple(HYPERCUBE_BETA)
+    data_seeds: tuple = tuple(range(1, 11))
+    trace_dims: tuple = (4, 2, 3)
+    real_splits: tuple = (1, 2, 3)
+    real_chains: int = 12
     real_sweeps: int = 2000
     real_burn: int = 1000
-    real_every: int = 10
-    figure_dim: int = 4
+    ablation_dims: tuple = (3, 4, 5)
+    ablation_seeds: tuple = tuple(range(1, 6))
+    ablation_particles: tuple = (2, 5, 10, 20, 50)
+    ablation_sweeps: int = 2000
+    ablation_burn: int = 1000
+    authors_seeds: int = 100
 
     def as_dict(self):
         """Plain values, for the files."""
@@ -153,20 +162,35 @@ class Profile:
 
 
 PROFILES = {
-    "quick": Profile("quick"),
-    "full": Profile("full", dims=tuple(HYPERCUBE_BETA), real_splits=(1, 2, 3), real_every=1),
+    "full": Profile("full"),
+    "quick": Profile(
+        "quick",
+        data_seeds=(1, 2, 3),
+        real_splits=(1,),
+        real_chains=4,
+        ablation_dims=(4,),
+        ablation_seeds=(1, 2),
+        ablation_particles=(2, 10, 50),
+        ablation_sweeps=400,
+        ablation_burn=200,
+        authors_seeds=20,
+    ),
     "tiny": Profile(
         "tiny",
         n_sweeps=60,
         n_burn=20,
-        dims=(2,),
+        dims=(2, 3),
         data_seeds=(1,),
-        n_chains=2,
-        n_reference=2,
-        real_chains=2,
+        trace_dims=(2, 2, 3),
+        real_splits=(1,),
+        real_chains=4,
         real_sweeps=12,
         real_burn=4,
-        real_every=4,
-        figure_dim=2,
+        ablation_dims=(2,),
+        ablation_seeds=(1,),
+        ablation_particles=(2, 10),
+        ablation_sweeps=12,
+        ablation_burn=4,
+        authors_seeds=2,
     ),
 }

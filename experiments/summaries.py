@@ -1,77 +1,151 @@
-"""From the jobs of one table row, over several data sets, to its numbers and cells."""
+"""From stored chains to the numbers of a table row. Definitions are in `report.DEFINITIONS`."""
 
 import math
 
 import numpy as np
 
-from .paper import SAMPLER_NAMES
+from bart import diagnostics
 
-__all__ = [
-    "ess_cells",
-    "ess_columns",
-    "fit_cells",
-    "fit_columns",
-    "number",
-    "rate_cells",
-    "rate_columns",
-    "summarise",
-]
+__all__ = ["R_HAT_LIMIT", "converged", "measure", "number", "r_hat", "summarise"]
+
+R_HAT_LIMIT = 1.05
+QUANTITIES = ("log_likelihood", "sigma", "n_leaves", "f")
+_BY_CHAIN = ("ess", "ess_per_second", "run_cpu_seconds", "run_wall_seconds", "ms_per_sweep")
+_MEANS = ("sigma", "tree_changed", "root_changed", "n_leaves", "depth", "row_visits")
 
 
-def summarise(jobs, references=None, paper_ess=None, paper_rate=None):
+def r_hat(draws):
+    """Rank-normalised R-hat; 1 where all draws of all chains are equal, infinite where it is undefined.
+
+    Parameters
+    ----------
+    draws : ndarray, shape (n_chains, n_draws)
+    """
+    if np.ptp(draws) == 0.0:
+        return 1.0
+    value = float(diagnostics.split_rhat(draws))
+    return value if np.isfinite(value) else math.inf
+
+
+def bulk_ess(draws):
+    """Rank-normalised bulk ESS of all chains together; 0 where it is undefined."""
+    value = float(diagnostics.ess_bulk(draws)) if np.ptp(draws) > 0.0 else 0.0
+    return value if np.isfinite(value) else 0.0
+
+
+def measure(chains, y_train, y_test):
+    """What is measured on the chains of one sampler on one data set.
+
+    Parameters
+    ----------
+    chains : list of StoredChain
+        From different starts, equally long.
+    y_train, y_test : ndarray, shape (n,)
+        Labels with their noise.
+
+    Returns
+    -------
+    dict
+        Plain values; lists have one entry a chain. ``r_hat`` and ``bulk`` are by quantity, ``r_hat_rest`` is the
+        largest R-hat without the chains that start over-grown.
+    """
+    traces = {name: np.stack([chain.kept(name) for chain in chains]) for name in chains[0].traces}
+    f = np.stack([chain.f for chain in chains]).astype(float)
+    ess = [diagnostics.effective_size(trace) for trace in traces["log_likelihood"]]
+    seconds = traces["seconds"].sum(axis=1)
+    record = {
+        "starts": [chain.spec.start for chain in chains],
+        "ess": [float(value) for value in ess],
+        "ess_per_second": [float(value) for value in np.divide(ess, np.maximum(seconds, 1e-9))],
+        "level": traces["log_likelihood"].mean(axis=1).tolist(),
+        "run_cpu_seconds": [chain.header["cpu_seconds"] for chain in chains],
+        "run_wall_seconds": [chain.header["wall_seconds"] for chain in chains],
+        "ms_per_sweep": (1e3 * traces["seconds"].mean(axis=1)).tolist(),
+        "train_mse_draw": float(traces["train_mse"].mean()),
+        "test_mse_draw": float(traces["test_mse"].mean()),
+        "train_mse_mean": _mean_error([chain.train_fit for chain in chains], y_train),
+        "test_mse_mean": _mean_error([chain.test_fit for chain in chains], y_test),
+        "var_y": float(np.var(y_train)),
+    }
+    for name in _MEANS:
+        record[name] = traces[name].mean(axis=1).tolist()
+    record["r_hat"] = _r_hats(traces, f)
+    record["bulk"] = {name: bulk_ess(traces[name]) for name in QUANTITIES if name != "f"}
+    record["bulk"]["f"] = float(np.median([bulk_ess(f[:, :, point]) for point in range(f.shape[2])]))
+    rest = [place for place, start in enumerate(record["starts"]) if start != "overgrown"]
+    without = _r_hats({name: trace[rest] for name, trace in traces.items()}, f[rest])
+    record["r_hat_rest"] = max(without.values())
+    return record
+
+
+def _r_hats(traces, f):
+    """R-hat of each quantity; of f the largest over the points."""
+    found = {name: r_hat(traces[name]) for name in QUANTITIES if name != "f"}
+    return {**found, "f": max(r_hat(f[:, :, point]) for point in range(f.shape[2]))}
+
+
+def _mean_error(fits, y):
+    """Mean squared error of the posterior mean of all chains together."""
+    return float(np.mean((np.mean(fits, axis=0) - y) ** 2))
+
+
+def converged(measured):
+    """Whether no R-hat of a data set exceeds the limit."""
+    return max(measured["r_hat"].values()) <= R_HAT_LIMIT
+
+
+def summarise(measured, references=None):
     """Numbers of one row: one sampler on several data sets of a kind.
 
     Parameters
     ----------
-    jobs : list of dict
-        From `chains.run_job`, one a data set.
-    references : dict, optional
-        Reference level by data seed.
-    paper_ess, paper_rate : float, optional
-        The paper's ESS and ESS per second.
+    measured : list of dict
+        From `measure`, one a data set.
+    references : list of float, optional
+        The reference level of each data set.
 
     Returns
     -------
     dict
         Flat and plain.
     """
-    ess = [value for job in jobs for value in job["ess"]]
+    everything = {name: np.concatenate([data_set[name] for data_set in measured]) for name in (*_BY_CHAIN, *_MEANS)}
+    starts = np.concatenate([data_set["starts"] for data_set in measured])
     record = {
-        "problem": jobs[0]["problem"],
-        "sampler": jobs[0]["sampler"],
-        "n_data_sets": len(jobs),
-        "n_chains": len(jobs[0]["ess"]),
-        "paper_ess": paper_ess,
-        "paper_ess_per_second": paper_rate,
-        "paper_run_seconds": paper_ess / paper_rate if paper_ess and paper_rate else None,
-        "ess": float(np.mean(ess)),
-        "ess_min": float(np.min(ess)),
-        "ess_max": float(np.max(ess)),
-        "ess_per_second": float(np.mean([value for job in jobs for value in job["ess_per_second"]])),
-        "n_converged": sum(job["converged"] for job in jobs),
-        "run_cpu_seconds": float(np.mean([value for job in jobs for value in job["cpu_seconds"]])),
-        "run_wall_seconds": float(np.mean([value for job in jobs for value in job["wall_seconds"]])),
+        "n_data_sets": len(measured),
+        "n_chains": len(measured[0]["ess"]),
+        "ess": float(np.mean(everything["ess"])),
+        "ess_min": float(np.min(everything["ess"])),
+        "ess_max": float(np.max(everything["ess"])),
+        "n_converged": sum(converged(data_set) for data_set in measured),
+        "n_rest_converged": sum(data_set["r_hat_rest"] <= R_HAT_LIMIT for data_set in measured),
+        "n_likelihood_converged": sum(data_set["r_hat"]["log_likelihood"] <= R_HAT_LIMIT for data_set in measured),
     }
-    for name in ("log_likelihood", "sigma", "n_leaves", "f"):
-        record[f"r_hat_{name}"] = max(job["r_hat"][name] for job in jobs)
-    averaged = (
-        "ess_bulk", "ess_tail", "tree_changed", "root_changed", "leaves", "leaves_per_tree", "depth",
-        "ms_per_sweep", "level", "sigma", "train_mse_draw", "train_mse_mean", "test_mse_draw",
-        "test_mse_mean", "var_y",
-    )  # fmt: skip
-    for name in averaged:
-        record[name] = float(np.mean([job[name] for job in jobs]))
+    record.update(_by_start("ess", everything["ess"], starts))
+    record.update(_by_start("ms_per_sweep", everything["ms_per_sweep"], starts))
+    for name in ("ess_per_second", "run_cpu_seconds", "run_wall_seconds", "ms_per_sweep"):
+        record[name] = float(np.mean(everything[name]))
+    for name in _MEANS:
+        record[name] = float(np.mean(everything[name]))
+    for name in ("train_mse_draw", "train_mse_mean", "test_mse_draw", "test_mse_mean", "var_y"):
+        record[name] = float(np.mean([data_set[name] for data_set in measured]))
+    for name in QUANTITIES:
+        record[f"r_hat_{name}"] = max(data_set["r_hat"][name] for data_set in measured)
+        record[f"r_hat_{name}_median"] = float(np.median([data_set["r_hat"][name] for data_set in measured]))
+        record[f"bulk_{name}"] = float(np.mean([data_set["bulk"][name] for data_set in measured]))
     if references is not None:
-        gaps = [value - references[job["data_seed"]] for job in jobs for value in job["levels"]]
-        record["reference_level"] = float(np.mean([references[job["data_seed"]] for job in jobs]))
-        record["level_gap"] = float(np.mean(gaps))
-        record["level_gap_lowest"] = float(np.min(gaps))
+        gaps = np.concatenate(
+            [np.subtract(data_set["level"], level) for data_set, level in zip(measured, references, strict=True)]
+        )
+        record["reference_level"] = float(np.mean(references))
+        record["gap"], record["gap_lowest"] = float(np.mean(gaps)), float(np.min(gaps))
+        record.update(_by_start("gap", gaps, starts))
     return record
 
 
-def is_converged(record):
-    """Whether every data set of the row converged."""
-    return record["n_converged"] == record["n_data_sets"]
+def _by_start(name, values, starts):
+    """Means of the chains of each kind of start."""
+    return {f"{name}_{start}": float(np.mean(values[starts == start])) for start in dict.fromkeys(starts.tolist())}
 
 
 def number(value, digits=3):
@@ -86,74 +160,3 @@ def number(value, digits=3):
     if -4 <= magnitude < 7:
         return f"{value:.{max(0, digits - 1 - magnitude)}f}"
     return f"{value:.{digits - 1}e}"
-
-
-def _head(record):
-    return [record["problem"].replace("hypercube-", "D = "), SAMPLER_NAMES[record["sampler"]]]
-
-
-def ess_columns(has_reference):
-    """Header of the table of effective sample sizes."""
-    columns = [
-        ("", "data"), ("", "sampler"), ("ESS", "paper"), ("ESS", "here"), ("", "(min-max)"), ("bulk", "ESS"),
-        ("tail", "ESS"), ("R-hat", "lik"), ("R-hat", "sigma"), ("R-hat", "lvs"), ("R-hat", "f"),
-    ]  # fmt: skip
-    if has_reference:
-        columns += [("level", "mean"), ("level", "lowest")]
-    return [*columns, ("chg %", "tree"), ("chg %", "root"), ("", "conv.")]
-
-
-def ess_cells(record):
-    """A row under `ess_columns`."""
-    cells = _head(record) + [number(record["paper_ess"]), number(record["ess"])]
-    cells.append(f"({_short(record['ess_min'])}-{_short(record['ess_max'])})")
-    cells += [f"{record['ess_bulk']:.0f}", f"{record['ess_tail']:.0f}"]
-    cells += [_r_hat(record[f"r_hat_{name}"]) for name in ("log_likelihood", "sigma", "n_leaves", "f")]
-    if "level_gap" in record:
-        cells += [f"{record['level_gap']:+.1f}", f"{record['level_gap_lowest']:+.1f}"]
-    cells += [f"{100 * record['tree_changed']:.1f}", f"{100 * record['root_changed']:.1f}"]
-    return [*cells, "yes" if is_converged(record) else f"{record['n_converged']} of {record['n_data_sets']}"]
-
-
-def _short(value):
-    return f"{value:.1f}" if value < 10 else f"{value:.0f}"
-
-
-def _r_hat(value):
-    return f"{value:.2f}" if value < 100 else "inf" if math.isinf(value) else f"{value:.0f}"
-
-
-def rate_columns():
-    """Header of the table of effective sample sizes per second."""
-    return [
-        ("", "data"), ("", "sampler"), ("ESS/s", "paper"), ("ESS/s", "here"), ("run, s", "paper"),
-        ("run, s", "CPU"), ("run, s", "wall"), ("ms a", "sweep"),
-    ]  # fmt: skip
-
-
-def rate_cells(record):
-    """A row under `rate_columns`: an ESS per second only where the row is converged."""
-    rate = number(record["ess_per_second"])
-    if not is_converged(record):
-        rate = f"not converged ({record['n_converged']} of {record['n_data_sets']})"
-    cells = [*_head(record), number(record["paper_ess_per_second"]), rate]
-    names = ("paper_run_seconds", "run_cpu_seconds", "run_wall_seconds", "ms_per_sweep")
-    return cells + [number(record[name]) for name in names]
-
-
-def fit_columns():
-    """Header of the table of errors and tree sizes."""
-    return [
-        ("", "data"), ("", "sampler"), ("train MSE", "draw"), ("train MSE", "mean"), ("test MSE", "draw"),
-        ("test MSE", "mean"), ("var", "of y"), ("", "leaves"), ("leaves", "a tree"), ("", "depth"),
-        ("", "sigma"),
-    ]  # fmt: skip
-
-
-def fit_cells(record):
-    """A row under `fit_columns`."""
-    names = (
-        "train_mse_draw", "train_mse_mean", "test_mse_draw", "test_mse_mean", "var_y", "leaves",
-        "leaves_per_tree", "depth", "sigma",
-    )  # fmt: skip
-    return _head(record) + [number(record[name]) for name in names]

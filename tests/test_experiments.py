@@ -1,9 +1,14 @@
-"""Experiments: problems and settings against their definitions, tables and figure in the smallest profile."""
+"""Experiments: settings and numbers against their definitions, tables and figures in the smallest profile."""
 
+import ast
 import csv
+import importlib
 import json
+import os
+import re
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,134 +22,31 @@ if str(ROOT) not in sys.path:
 
 import bart  # noqa: E402
 from bart import diagnostics  # noqa: E402
-from bart.data import RankCodes  # noqa: E402
-from experiments import (  # noqa: E402  # noqa: E402
+from experiments import (  # noqa: E402
+    ablations,
+    authors_code,
+    authors_runs,
     chains,
+    claims,
     command,
-    figure_3,
+    hypercube,
     paper,
     problems,
+    real,
     report,
-    reproduce,
+    row_cells,
+    run_all,
+    runner,
+    store,
+    stuck,
     summaries,
-    tables_1_2,
-    tables_4_5,
+    table_4,
 )
 from experiments.settings import AUTHORS, PAPER, PROFILES  # noqa: E402
 
 TINY = PROFILES["tiny"]
-
-
-def tiny_job(sampler="growprune", **options):
-    job = chains.Job("hypercube", 2, 1, sampler, PAPER, n_chains=2, n_sweeps=30, n_burn=10)
-    return replace(job, **options)
-
-
-# Problems
-
-
-@pytest.mark.parametrize("n_dims", [2, 3, 5])
-def test_hypercube_is_as_the_paper_says(n_dims):
-    problem = problems.hypercube(n_dims, 3)
-    n_rows = 10 * 2**n_dims
-    assert problem.X_train.shape == problem.X_test.shape == (n_rows, n_dims)
-    assert problem.y_train.shape == problem.y_test.shape == (n_rows,)
-    vertices = np.sign(problem.X_train)
-    found, counts = np.unique(vertices, axis=0, return_counts=True)
-    assert len(found) == 2**n_dims and np.all(counts == 10)
-    np.testing.assert_array_equal(vertices, np.sign(problem.X_test))
-    assert len(np.unique(problem.f_train)) == 2**n_dims
-    for vertex in found:
-        rows = np.all(vertices == vertex, axis=1)
-        assert np.ptp(problem.f_train[rows]) == 0.0
-    assert problem.beta == paper.HYPERCUBE_BETA[n_dims] and problem.n_trees == 1
-
-
-def test_the_laws_of_the_hypercube():
-    """Standard deviations over 400 data sets of D = 2; bounds at 5 standard errors (error rate < 1e-5)."""
-    made = [problems.hypercube(2, seed) for seed in range(400)]
-    offsets = np.concatenate([(p.X_train - np.sign(p.X_train)).ravel() for p in made])
-    noise = np.concatenate([p.y_test - p.f_test for p in made])
-    values = np.concatenate([np.unique(p.f_train) for p in made])
-    assert abs(offsets.std() - 0.1) < 5 * 0.1 / np.sqrt(2 * len(offsets))
-    assert abs(noise.std() - 0.01) < 5 * 0.01 / np.sqrt(2 * len(noise))
-    assert abs(values.std() - 3.0) < 5 * 3.0 / np.sqrt(2 * len(values))
-    assert abs(values.mean()) < 5 * 3.0 / np.sqrt(len(values))
-
-
-def test_data_seeds_and_noise():
-    first, again, other = (problems.hypercube(3, seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(first.y_train, again.y_train)
-    assert not np.any(first.X_train == other.X_train)
-    assert not np.any(first.X_train == first.X_test)
-    noiseless = problems.hypercube(3, 1, noise=0.0)
-    np.testing.assert_array_equal(noiseless.X_train, first.X_train)
-    np.testing.assert_array_equal(noiseless.y_train, first.f_train)
-
-
-@pytest.mark.parametrize("n_dims", [1, 2, 4])
-def test_the_true_tree_has_one_leaf_a_vertex(n_dims):
-    problem = problems.hypercube(n_dims, 1)
-    codes = RankCodes(problem.X_train).codes
-    leaves = []
-
-    def walk(structure, rows):
-        if structure is None:
-            leaves.append(rows)
-            return
-        dim, code, left, right = structure
-        goes_left = codes[dim][rows] <= code
-        walk(left, rows[goes_left])
-        walk(right, rows[~goes_left])
-
-    walk(problems.true_tree(problem), np.arange(len(problem.y_train)))
-    assert len(leaves) == 2**n_dims
-    assert all(len(rows) == 10 and np.ptp(problem.f_train[rows]) == 0.0 for rows in leaves)
-
-
-def test_friedman():
-    problem = problems.friedman(500, 1)
-    assert problem.X_train.shape == (500, 10) and problem.X_test.shape == (500, 10)
-    x = problem.X_train[7]
-    expected = 10 * np.sin(np.pi * x[0] * x[1]) + 20 * (x[2] - 0.5) ** 2 + 10 * x[3] + 5 * x[4]
-    assert problem.f_train[7] == pytest.approx(expected, rel=1e-12)
-    assert abs(np.std(problem.y_train - problem.f_train) - 1.0) < 5 / np.sqrt(1000)
-
-
-def test_california_houses(data_dir):
-    sets = [problems.california_houses(split) for split in (1, 2, 3)]
-    table = np.loadtxt(data_dir / "california_housing" / "cal_housing.data", delimiter=",")
-    rows = {tuple(row[2:]) for row in table}
-    for problem in sets:
-        assert problem.X_train.shape == (2000, 6) and problem.X_test.shape == (5000, 6)
-        assert problem.y_train.shape == (2000,) and problem.y_test.shape == (5000,)
-        assert 14999.0 <= problem.y_train.min() and problem.y_train.max() <= 500001.0
-        assert tuple([*problem.X_train[5], problem.y_train[5]]) in rows
-        np.testing.assert_array_equal(problem.X_test, sets[0].X_test)
-    drawn = [{tuple([*x, y]) for x, y in zip(p.X_train, p.y_train, strict=True)} for p in sets]
-    # Rows may repeat in the six columns, so a handful of values is shared although no row is.
-    assert len(drawn[0] & drawn[1]) < 10 and len(drawn[0] & drawn[2]) < 10
-    assert sets[0].n_dims == paper.REAL_SHAPES["CaliforniaHouses"][2]
-    with pytest.raises(ValueError, match="split"):
-        problems.california_houses(4)
-
-
-def test_real_data_without_the_folder(monkeypatch, tmp_path):
-    monkeypatch.delenv("PGBART_DATA", raising=False)
-    assert problems.real_problem(1).name == "diabetes"
-    with pytest.raises(FileNotFoundError, match="PGBART_DATA"):
-        problems.california_houses(1)
-    monkeypatch.setenv("PGBART_DATA", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="cal_housing.data"):
-        problems.real_problem(1)
-
-
-def test_diabetes():
-    pytest.importorskip("sklearn")
-    first, other = problems.diabetes(1), problems.diabetes(2)
-    assert first.X_train.shape == (342, 10) and first.X_test.shape == (100, 10)
-    assert not np.array_equal(first.y_test, other.y_test)
-    assert set(map(tuple, first.X_train)).isdisjoint(map(tuple, first.X_test))
+TABLES = ("table_1", "table_2", "table_3", "table_4", "table_5", "claims", "stuck", "ablations", "authors_runs")
+FIGURES = ("figure_1", "figure_2", "figure_3", "figure_s1", "figure_s2", "figure_stuck")
 
 
 # Settings and the paper's numbers
@@ -152,15 +54,29 @@ def test_diabetes():
 
 def test_the_papers_numbers(reference_dir):
     tables = json.loads((reference_dir / "paper_tables.json").read_text())
-    cube, real = tables["hypercube"], tables["real"]
+    cube, real_tables = tables["hypercube"], tables["real"]
     for dim in (2, 3, 4, 5, 7):
         assert paper.HYPERCUBE_BETA[dim] == cube["beta_s"][str(dim)]
         assert paper.HYPERCUBE_ESS[dim] == cube["ess"][str(dim)]
         assert paper.HYPERCUBE_ESS_PER_SECOND[dim] == cube["ess_per_second"][str(dim)]
-    for name, shape in real["shape"].items():
+    for name, shape in real_tables["shape"].items():
         assert paper.REAL_SHAPES[name] == (shape["n_train"], shape["n_test"], shape["dims"])
-        assert paper.REAL_ESS[name] == real["ess"][name]
-        assert paper.REAL_ESS_PER_SECOND[name] == pytest.approx(real["ess_per_second"][name], rel=1e-12)
+        assert paper.REAL_ESS[name] == real_tables["ess"][name]
+        assert paper.REAL_ESS_PER_SECOND[name] == pytest.approx(real_tables["ess_per_second"][name], rel=1e-12)
+
+
+def test_the_numbers_of_the_authors_scripts(reference_dir):
+    runs = json.loads((reference_dir / "authors_code.json").read_text())["hypercube"]
+    names = {
+        "sampler": "sampler", "start": "init", "seed": "seed", "n_sweeps": "n_sweeps", "n_burn": "n_burn",
+        "leaves": "mean_leaves", "level": "log_likelihood_mean", "ess": "ess", "train_mse": "train_mse",
+        "var_y": "var_y", "ms_per_sweep": "cpu_ms_per_sweep",
+    }  # fmt: skip
+    assert len(runs) == len(authors_code.RUNS)
+    for run, mine in zip(runs, authors_code.RUNS, strict=True):
+        assert run["problem"] == f"hypercube-{mine.dim}"
+        for field, name in names.items():
+            assert getattr(mine, field) == run.get(name)
 
 
 def test_settings():
@@ -176,115 +92,123 @@ def test_settings():
     assert sampler.bookkeeping == "canonical" and sampler.ess_threshold is None
     assert all(AUTHORS.sampler(name).bookkeeping == "authors" for name in paper.SAMPLERS)
     assert tuple(PAPER.sampler("cgm").move_probs) == (0.25, 0.25, 0.25, 0.25)
-    real = PAPER.model(problems.friedman(50, 1))
-    assert real.n_trees == 200 and real.tree_prior.beta == 2.0
+    real_model = PAPER.model(problems.friedman(50, 1))
+    assert real_model.n_trees == 200 and real_model.tree_prior.beta == 2.0
+    assert replace(PAPER, ess_threshold=0.5).sampler("pg").ess_threshold == 0.5
     with pytest.raises(ValueError, match="name"):
         PAPER.sampler("gibbs")
 
 
-def test_profiles():
-    quick, full = PROFILES["quick"], PROFILES["full"]
-    assert quick.dims == (2, 3, 4) and full.dims == (2, 3, 4, 5, 7)
-    for profile in (quick, full):
-        assert (profile.n_sweeps, profile.n_burn, profile.n_chains) == (2000, 1000, 4)
-        assert len(profile.data_seeds) == 3
+def test_the_full_profile_is_that_of_the_paper():
+    full = PROFILES["full"]
+    assert full.dims == (2, 3, 4, 5, 7) and full.real_splits == (1, 2, 3)
+    assert (full.n_sweeps, full.n_burn, full.real_sweeps, full.real_burn) == (2000, 1000, 2000, 1000)
+    assert len(full.data_seeds) >= 10 and full.real_chains >= 10 and full.authors_seeds >= 20
+    assert min(full.ablation_particles) == 2 and max(full.ablation_particles) == 50
+    assert (PROFILES["quick"].n_sweeps, PROFILES["quick"].real_sweeps) == (2000, 2000)
+
+
+def test_each_ablation_differs_in_what_it_says():
+    steps = ablations.studies(PROFILES["full"])[0][2]
+    for label, settings in steps.items():
+        mine, base = settings.as_dict(), PAPER.as_dict()
+        changed = {name for name in mine if mine[name] != base[name] and name != "name"}
+        assert len(changed) == (0 if label == "paper" else 5 if label.startswith("authors") else 1), label
+    everything = {name for name, value in AUTHORS.as_dict().items() if value != PAPER.as_dict()[name]} - {"name"}
+    single = [settings.as_dict() for label, settings in steps.items() if "authors" not in label]
+    one_by_one = {name for record in single for name, value in record.items() if value != PAPER.as_dict()[name]}
+    assert everything == one_by_one - {"sigma_hat"}
 
 
 # What is measured
 
 
-def test_a_job_measures_what_is_defined():
-    job = tiny_job("cgm")
-    row = chains.run_job(job)
-    problem = job.problem()
-    post = chains.sample(job, problem)
-    trace = post["log_likelihood"]
-    assert trace.shape == (2, 20)
-    assert row["ess"] == [diagnostics.effective_size(chain) for chain in trace]
-    assert row["levels"] == trace.mean(axis=1).tolist() and row["level"] == pytest.approx(trace.mean())
-    assert row["r_hat"]["log_likelihood"] == chains.r_hat(trace)
-    assert row["tree_changed"] == post["tree_changed"].mean()
-    draws = post.predict(problem.X_test, draws=True)
-    assert row["test_mse_draw"] == pytest.approx(np.mean((draws.draws - problem.y_test) ** 2), rel=1e-12)
-    assert row["test_mse_mean"] == pytest.approx(np.mean((draws.mean - problem.y_test) ** 2), rel=1e-12)
-    points = problem.X_test[np.linspace(0, 39, 24).astype(int)]
-    f = post.predict(points, draws=True).draws
-    assert row["r_hat"]["f"] == max(chains.r_hat(f[:, :, point]) for point in range(24))
-    assert row["converged"] == (max(row["r_hat"].values()) <= 1.05)
-    json.dumps(row)
+@pytest.fixture(scope="module")
+def one_cell(tmp_path_factory):
+    """A store with one sampler's chains and the reference chains on one data set."""
+    kept = store.Store(tmp_path_factory.mktemp("runs"))
+    chosen = hypercube.sampler_specs(PAPER, TINY, 2, 1, "cgm")
+    truth = hypercube.reference_specs(PAPER, TINY, 2, 1)
+    runner.run_missing(kept, [*chosen, *truth], 2, False)
+    return kept, chosen, truth
 
 
-def test_mse_of_every_sweep():
-    job = tiny_job("growprune")
-    problem = job.problem()
-    post = chains.sample(job, problem, keep_burn_trees=True)
-    traces = chains.mse_traces(post, problem.X_train, problem.y_train)
-    assert traces.shape == (2, 30)
-    draws = post.predict(problem.X_train, draws=True).draws
-    expected = ((draws - problem.y_train) ** 2).mean(axis=2)
-    np.testing.assert_allclose(traces[:, 10:], expected, rtol=1e-12)
-    sigma = post.sweeps["sigma"]
-    n_rows = len(problem.y_train)
-    terms = -0.5 * n_rows * np.log(2 * np.pi * sigma**2) - 0.5 * n_rows * traces / sigma**2
-    np.testing.assert_allclose(post.sweeps["log_likelihood"], terms, rtol=1e-9)
+def test_measures_are_as_defined(one_cell):
+    kept, chosen, _ = one_cell
+    read = kept.read_all(chosen)
+    problem = chosen[0].load()
+    record = summaries.measure(read, problem.y_train, problem.y_test)
+    trace = np.stack([chain.traces["log_likelihood"][TINY.n_burn :] for chain in read])
+    assert trace.shape == (4, TINY.n_sweeps - TINY.n_burn)
+    assert record["starts"] == ["empty", "prior", "overgrown", "smc"]
+    assert record["ess"] == [diagnostics.effective_size(values) for values in trace]
+    assert record["level"] == trace.mean(axis=1).tolist()
+    assert record["r_hat"]["log_likelihood"] == summaries.r_hat(trace)
+    f = np.stack([chain.f for chain in read]).astype(float)
+    assert record["r_hat"]["f"] == max(summaries.r_hat(f[:, :, point]) for point in range(chains.N_POINTS))
+    seconds = [chain.traces["seconds"][TINY.n_burn :].sum() for chain in read]
+    assert record["ess_per_second"] == pytest.approx(np.array(record["ess"]) / seconds)
+    mean = np.mean([chain.test_fit for chain in read], axis=0)
+    assert record["test_mse_mean"] == pytest.approx(np.mean((mean - problem.y_test) ** 2))
+    assert record["test_mse_draw"] >= record["test_mse_mean"]  # Jensen
+    assert summaries.converged(record) == (max(record["r_hat"].values()) <= 1.05)
+    rest = summaries.measure([read[0], read[1], read[3]], problem.y_train, problem.y_test)
+    assert record["r_hat_rest"] == max(rest["r_hat"].values())
+    json.dumps(record)
 
 
-def test_the_reference_level_is_that_of_chains_from_the_true_tree():
-    row = chains.run_job(tiny_job(chains.REFERENCE, n_chains=4))
-    assert len(row["levels"]) == 4 and row["level"] == pytest.approx(np.mean(row["levels"]))
+def test_the_reference_level_is_that_of_chains_from_the_true_tree(one_cell):
+    kept, _, truth = one_cell
+    read = kept.read_all(truth)
+    assert [chain.spec.sampler for chain in read] == ["cgm", "growprune", "cgm", "growprune"]
+    level = hypercube.reference_level(read)
+    assert level == pytest.approx(np.mean([chain.kept("log_likelihood") for chain in read]))
     # A stump explains nothing: at the true tree the likelihood is far higher.
-    problem = problems.hypercube(2, 1)
-    sd = problem.y_train.std()
-    stump = np.sum(
-        -0.5 * np.log(2 * np.pi * sd**2) - 0.5 * ((problem.y_train - problem.y_train.mean()) / sd) ** 2
-    )
-    assert row["level"] > stump + 20
+    y = truth[0].load().y_train
+    stump = np.sum(-0.5 * np.log(2 * np.pi * y.var()) - 0.5 * (y - y.mean()) ** 2 / y.var())
+    assert level > stump + 20
+
+
+def test_a_row_over_several_data_sets(one_cell):
+    kept, chosen, _ = one_cell
+    problem = chosen[0].load()
+    first = summaries.measure(kept.read_all(chosen), problem.y_train, problem.y_test)
+    other = {**first, "ess": [10.0, 20.0, 30.0, 40.0], "level": [5.0, 6.0, 7.0, 8.0]}
+    other["r_hat"] = dict.fromkeys(first["r_hat"], 1.01)
+    row = summaries.summarise([first, other], [-1.0, 10.0])
+    assert row["ess"] == pytest.approx((sum(first["ess"]) + 100.0) / 8)
+    assert row["ess_empty"] == pytest.approx((first["ess"][0] + 10.0) / 2)
+    assert row["ess_smc"] == pytest.approx((first["ess"][3] + 40.0) / 2)
+    gaps = [value + 1.0 for value in first["level"]] + [-5.0, -4.0, -3.0, -2.0]
+    assert row["gap"] == pytest.approx(np.mean(gaps)) and row["gap_lowest"] == pytest.approx(min(gaps))
+    assert row["r_hat_f"] == max(first["r_hat"]["f"], 1.01)
+    assert row["n_converged"] == 1 + summaries.converged(first) and row["n_data_sets"] == 2
+    assert row["n_likelihood_converged"] == 1 + (first["r_hat"]["log_likelihood"] <= 1.05)
 
 
 def test_r_hat_of_standing_chains():
-    assert chains.r_hat(np.full((4, 50), 3.0)) == 1.0
-    assert chains.r_hat(np.repeat([[1.0], [2.0]], 50, axis=1)) == float("inf")
+    assert summaries.r_hat(np.full((4, 50), 3.0)) == 1.0
+    assert summaries.r_hat(np.repeat([[1.0], [2.0]], 50, axis=1)) == float("inf")
 
 
-def test_jobs_run_on_processes_as_in_turn():
-    jobs = [tiny_job("cgm"), tiny_job("growprune"), tiny_job("growprune", seed=2)]
-    alone, together = chains.run_jobs(jobs, 1), chains.run_jobs(jobs, 2)
-    for first, second in zip(alone, together, strict=True):
-        for name in ("problem", "data_seed", "sampler", "ess", "level", "r_hat", "test_mse_draw"):
-            assert first[name] == second[name]
-    assert [row["data_seed"] for row in alone] == [1, 1, 2]
-
-
-# Tables
-
-
-def fake_rows(r_hat):
-    job = chains.run_job(tiny_job("growprune"))
-    job["r_hat"] = dict.fromkeys(job["r_hat"], r_hat)
-    return [{**job, "converged": r_hat <= 1.05}]
+@pytest.mark.parametrize(("n_converged", "shown"), [(3, True), (2, False), (0, False)])
+def test_no_bare_ess_per_second_without_convergence(n_converged, shown):
+    record = {"n_converged": n_converged, "n_data_sets": 3, "ess_per_second": 123.0}
+    assert row_cells.rate(record) == ("123" if shown else f"not converged ({n_converged} of 3)")
+    assert row_cells.is_converged(record) == ("yes" if shown else f"{n_converged} of 3")
 
 
 @pytest.mark.parametrize(
-    ("r_hat", "shown"), [(1.01, True), (1.05, True), (1.06, False), (float("inf"), False)]
+    ("n_converged", "ess", "text"),
+    [(3, 500.0, "converged"), (0, 500.0, "stuck"), (0, 20.0, "not converged"), (1, 500.0, "not converged")],
 )
-def test_no_bare_ess_per_second_without_convergence(r_hat, shown):
-    record = summaries.summarise(fake_rows(r_hat), None, 100.0, 10.0)
-    cells = summaries.rate_cells(record)
-    assert ("not converged" in cells[3]) != shown
-    rate = summaries.number(record["ess_per_second"])
-    assert (rate in cells) == shown
-    assert cells[4] == "10.0"
+def test_verdicts(n_converged, ess, text):
+    record = {"n_converged": n_converged, "n_likelihood_converged": n_converged, "n_data_sets": 3, "ess": ess}
+    assert stuck.verdict(record) == text
 
 
 def test_numbers_are_short():
-    cases = [
-        (None, "-"),
-        (0.0, "0"),
-        (1.0, "1.00"),
-        (751.66, "752"),
-        (0.001967, "0.00197"),
-        (12345.6, "12346"),
-    ]
+    cases = [(None, "-"), (0.0, "0"), (1.0, "1.00"), (751.66, "752"), (0.001967, "0.00197"), (12345.6, "12346")]
     cases += [(3.2e9, "3.20e+09"), (float("inf"), "inf"), (-0.5, "-0.500"), (8e-5, "8.00e-05")]
     for value, text in cases:
         assert summaries.number(value) == text
@@ -297,103 +221,202 @@ def test_tables_are_aligned():
     assert table.text().splitlines() == [*expected, "xxx  y   22", "-" * 11, "note"]
 
 
-@pytest.fixture(scope="module")
-def tiny_run(tmp_path_factory):
-    """The whole driver in its smallest profile, on the embedded data."""
-    pytest.importorskip("sklearn")
-    pytest.importorskip("arviz")
-    pytest.importorskip("matplotlib")
-    folder = tmp_path_factory.mktemp("figures")
+def test_expected_leaves_of_a_prior():
+    assert claims.expected_leaves(0.0, 1.0) == 1.0
+    assert claims.expected_leaves(0.3, 0.0) == pytest.approx(0.7 / 0.4)  # E = 1 - p + 2 p E
+    assert claims.expected_leaves(0.6, 0.0) == float("inf")
+    # Simulation, bound at 5 standard errors.
+    rng = np.random.default_rng(1)
+
+    def leaves(depth):
+        split = rng.random() < 0.95 / (1 + depth) ** 2.0
+        return leaves(depth + 1) + leaves(depth + 1) if split else 1
+
+    drawn = [leaves(0) for _ in range(4000)]
+    assert abs(np.mean(drawn) - claims.expected_leaves(0.95, 2.0)) < 5 * np.std(drawn) / np.sqrt(4000)
+
+
+def test_a_frozen_tree_never_changes(tmp_path):
+    kept = store.Store(tmp_path)
+    chosen = hypercube.sampler_specs(stuck.frozen_settings(PAPER), TINY, 2, 1, "pg")
+    runner.run_missing(kept, chosen, 1, False)
+    for chain in kept.read_all(chosen):
+        assert not chain.traces["tree_changed"].any() and np.ptp(chain.traces["n_leaves"]) == 0.0
+
+
+def test_the_scripts_runs_are_counted_against_quantiles(monkeypatch):
+    runs = [authors_code.AuthorsRun(2, "cgm", "empty", seed, 20, 0, leaves, 0.0, 5.0, 0.0, 1.0, 1.0)
+            for seed, leaves in enumerate((0.0, 50.0, 101.0))]  # fmt: skip
+    monkeypatch.setattr(authors_runs, "RUNS", runs)
+    spec = chains.ChainSpec("hypercube-2", 1, AUTHORS, "cgm", "empty", 0, 20, 0)
+    noise = np.random.default_rng(3).normal(size=20)
+    made = [
+        store.StoredChain(spec, {}, {"n_leaves": np.full(20, float(value)), "log_likelihood": noise + value - 50.0})
+        for value in range(101)
+    ]
+    record = authors_runs._record(made, 2, "cgm", "empty")
+    found = [record[f"leaves_{name}"] for name in ("low", "median", "high")]
+    assert found == pytest.approx([1.0, 50.0, 99.0])
+    assert record["leaves_inside"] == 1 and record["level_inside"] == 3 and record["n_runs"] == 3
+
+
+# The driver
+
+
+def run_driver(*arguments, data=None):
     environment = child_environment()
     environment.pop("PGBART_DATA", None)
+    environment["XDG_CACHE_HOME"] = os.path.join(tempfile.gettempdir(), "pgbart-tests-without-downloads")
+    if data is not None:
+        environment["PGBART_DATA"] = str(data)
     environment["PYTHONPATH"] += f":{ROOT}"
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "experiments.reproduce", "--tiny", "--out", str(folder)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", *map(str, arguments)],
+        capture_output=True, text=True, env=environment, check=False, cwd=ROOT,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tiny_run(tmp_path_factory):
+    """Everything in the smallest profile, on the embedded data."""
+    for package in ("sklearn", "arviz", "matplotlib"):
+        pytest.importorskip(package)
+    folder = tmp_path_factory.mktemp("tiny")
+    command_line = (
+        "experiments.run_all", "--tiny", "--no-progress", "--out", folder / "figures", "--store", folder / "runs"
+    )  # fmt: skip
+    run = run_driver(*command_line)
     assert run.returncode == 0, run.stderr
-    return folder, run.stdout
+    return folder, run.stdout, command_line
 
 
-def test_the_driver_prints_every_table(tiny_run):
-    _, text = tiny_run
-    for title in ("Table 1.", "Table 2.", "Table 4.", "Table 5.", "Figure 3.", "Wall time"):
-        assert title in text
-    for key in ("ess", "r_hat", "level", "seconds", "starts", "changed", "errors"):
-        assert report.DEFINITIONS[key].split(":")[0] in text
-    assert "752" in text
-    assert max(len(line) for line in text.splitlines() if not line.startswith(("Files", "Wall"))) <= 120
-    assert "The paper has no numbers for these data" in " ".join(text.split())
+def test_the_driver_prints_every_item(tiny_run):
+    _, text, _ = tiny_run
+    titles = [f"Table {number}." for number in range(1, 6)] + [f"Figure {number}." for number in (1, 2, 3)]
+    titles += [f"Supplement, figure {number}." for number in (1, 2)] + [f"Ablation {number}." for number in range(1, 5)]
+    for title in [*titles, "Claim:", "Stuck chains.", "The authors' scripts", "Wall time", "data not available"]:
+        assert title in text, title
+    words = " ".join(text.split())
+    for key, definition in report.DEFINITIONS.items():
+        assert " ".join(definition.split())[:60] in words, key
+    assert re.search(r"D = 2 +CGM +752", text)
+    assert re.search(r"CaliforniaHouses +PG +76\.8 +- +data not available", text)
+    assert max(len(line) for line in text.splitlines() if not line.startswith("Files")) <= 132
 
 
 def test_the_driver_writes_every_file(tiny_run):
-    folder, text = tiny_run
-    names = sorted(path.name for path in folder.iterdir())
-    stems = ("figure_3", "tables_1_2", "tables_4_5")
-    expected = [
-        f"{stem}.{end}" for stem in stems for end in ("json", "txt", "csv" if "t" in stem[0] else "png")
-    ]
-    assert names == sorted(expected)
-    for stem in ("tables_1_2", "tables_4_5"):
-        assert (folder / f"{stem}.txt").read_text().strip() in text
-        record = json.loads((folder / f"{stem}.json").read_text())
-        assert set(record) == {"provenance", "table", "jobs"}
+    folder, text, _ = tiny_run
+    names = {path.name for path in (folder / "figures").iterdir()}
+    expected = {f"{stem}.{end}" for stem in TABLES for end in ("txt", "csv", "json")}
+    assert names == expected | {f"{stem}.{end}" for stem in FIGURES for end in ("txt", "png", "json")}
+    for stem in TABLES:
+        assert (folder / "figures" / f"{stem}.txt").read_text().strip() in text
+        record = json.loads((folder / "figures" / f"{stem}.json").read_text())
         origin = record["provenance"]
-        assert origin["settings"]["name"] == "paper" and origin["profile"]["name"] == "tiny"
-        assert origin["cpu"] and origin["versions"]["numpy"] == np.__version__
-        assert all(job["chain_seed"] and "data_seed" in job for job in record["jobs"])
-        with open(folder / f"{stem}.csv", newline="") as file:
-            lines = list(csv.DictReader(file))
-        assert [line["sampler"] for line in lines] == list(paper.SAMPLERS)
-        assert float(lines[0]["ess"]) == pytest.approx(record["table"][0]["ess"])
-    figure = (folder / "figure_3.png").read_bytes()
-    assert figure.startswith(b"\x89PNG") and len(figure) > 50_000
+        assert origin["profile"]["name"] == "tiny"
+        assert all(part["cpu"] and part["kernels"] == chains.kernels_hash() for part in origin["chains"])
+        with open(folder / "figures" / f"{stem}.csv", newline="") as file:
+            assert len(list(csv.DictReader(file))) == len(record["table"])
+    for stem in FIGURES:
+        assert (folder / "figures" / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_real_table_has_the_papers_numbers_beside(data_dir, tmp_path):
-    profile = replace(TINY, real_sweeps=4, real_burn=0, real_every=4)
-    text = tables_4_5.make(PAPER, profile, str(tmp_path), n_workers=2)
-    row = next(line for line in text.splitlines() if line.startswith("CaliforniaHouses  PG"))
-    assert row.split()[2] == "76.8"
-    assert "2000 training and 5000 test rows, 6 features" in " ".join(text.split())
+def test_a_second_run_samples_nothing_and_writes_the_same(tiny_run):
+    folder, text, command_line = tiny_run
+    before = {path.name: path.read_bytes() for path in (folder / "figures").glob("*.[tcp]*")}
+    run = run_driver(*command_line)
+    assert run.returncode == 0, run.stderr
+    assert ", 0 of them to sample" in run.stdout and "Sampled 0 chains" in run.stdout
+    assert {path.name: path.read_bytes() for path in (folder / "figures").glob("*.[tcp]*")} == before
+
+
+def test_a_script_reads_the_store_and_never_samples(tiny_run, tmp_path):
+    folder, text, _ = tiny_run
+    n_files = len(list((folder / "runs").rglob("*.npz")))
+    arguments = ("--tiny", "--out", tmp_path)
+    run = run_driver("experiments.table_1", *arguments, "--store", folder / "runs")
+    assert run.returncode == 0 and run.stdout.strip() in text
+    assert len(list((folder / "runs").rglob("*.npz"))) == n_files
+    run = run_driver("experiments.table_1", *arguments, "--store", tmp_path / "empty")
+    assert run.returncode == 1 and not (tmp_path / "empty").exists()
+    assert re.fullmatch(
+        rf"error: 32 of 32 chains are not in {tmp_path}/empty .*: python -m experiments.run_all --only table_1 --tiny"
+        rf" --store {tmp_path}/empty\n",
+        run.stderr,
+    )
+
+
+def test_no_script_of_an_item_samples():
+    for module in run_all.ITEMS.values():
+        names = {node.attr for node in ast.walk(ast.parse(Path(module.__file__).read_text()))
+                 if isinstance(node, ast.Attribute)}  # fmt: skip
+        assert not names & {"run_missing", "run_chain"}, module.__name__
+        if module.NAME != "figure_1":
+            assert "sample" not in names, module.__name__
+
+
+def test_each_item_is_a_script_of_its_own():
+    assert [f"table_{number}" for number in range(1, 6)] == [name for name in run_all.ITEMS if name.startswith("table")]
+    for name, module in run_all.ITEMS.items():
+        assert module.NAME == name and module.__doc__
+        assert importlib.import_module(f"experiments.{name}") is module
+        ends = Path(module.__file__).read_text()
+        assert ends.endswith("if __name__ == \"__main__\":\n    run_script(NAME, specs, make, __doc__)\n")
+        assert isinstance(module.specs(PAPER, TINY), list)
+
+
+def test_the_real_rows_with_the_data_at_hand(data_dir, tmp_path):
+    profile = replace(TINY, real_sweeps=4, real_burn=0, real_chains=4)
+    kept = store.Store(tmp_path / "runs")
+    specs = real.specs(PAPER, profile)
+    assert {spec.problem for spec in specs} >= {"CaliforniaHouses", "gas", "pol", "ct_slices_head", "diabetes"}
+    runner.run_missing(kept, specs, 2, False)
+    text = table_4.make(kept, PAPER, profile, str(tmp_path))
+    row = next(line for line in text.splitlines() if re.match("CaliforniaHouses +PG", line))
+    assert row.split()[2] == "76.8" and "not available" not in row
+    assert len(re.findall("data not available", text)) == 6  # the two large sets of the paper
+    assert re.search(r"^gas +CGM +- ", text, re.MULTILINE)
 
 
 def test_the_authors_settings_run(tmp_path):
-    profile = replace(TINY, n_sweeps=20, n_burn=4)
-    text = tables_1_2.make(AUTHORS, profile, str(tmp_path), n_workers=1)
-    assert "Settings 'authors'" in text and "label noise 0," in " ".join(text.split())
+    profile = replace(TINY, dims=(2,), n_sweeps=20, n_burn=4)
+    kept = store.Store(tmp_path / "runs")
+    runner.run_missing(kept, hypercube.specs(AUTHORS, profile), 2, False)
+    text = run_all.ITEMS["table_1"].make(kept, AUTHORS, profile, str(tmp_path))
+    assert "Settings 'authors'" in text and "label noise sd 0," in " ".join(text.split())
 
 
-def test_the_figure_has_a_panel_for_each_quantity_and_sampler():
-    pytest.importorskip("matplotlib")
-    profile = replace(TINY, n_chains=4)
-    rng = np.random.default_rng(1)
-    starts = list(figure_3.COLOURS)
-    shape = (4, profile.n_sweeps)
-    results = {
-        name: {"starts": starts, **{key: rng.random(shape) + 0.1 for key, _, _ in figure_3.QUANTITIES}}
-        for name in paper.SAMPLERS
-    }
-    figure = figure_3.draw(results, profile, problems.hypercube(2, 1), 0.5, "caption")
-    assert len(figure.axes) == 12
-    assert all(len(axis.lines) == 5 for axis in figure.axes)
-    assert "caption" in [text.get_text() for text in figure.texts]
+def test_command_lines(tmp_path):
+    def parse(*arguments):
+        parser = command.argparse.ArgumentParser()
+        command.add_options(parser)
+        return command.parse(parser, list(arguments))
 
-
-def test_command_lines():
-    options = command.parse([], "about")
-    assert options.profile.name == "quick" and options.settings is PAPER and options.out == "figures"
-    options = command.parse(["--full", "--settings", "authors", "--workers", "2", "--out", "x"], "about")
-    assert options.profile.name == "full" and options.settings is AUTHORS and options.workers == 2
-    for bad in (["--workers", "0"], ["--quick", "--full"], ["--settings", "mine"]):
+    options = parse()
+    assert options.profile.name == "full" and options.settings is PAPER and options.out == "figures"
+    assert Path(options.store.folder) == ROOT / "experiments" / "runs"
+    options = parse("--quick", "--settings", "authors", "--out", "x", "--store", str(tmp_path))
+    assert options.profile.name == "quick" and options.settings is AUTHORS and options.store.folder == str(tmp_path)
+    for bad in (["--quick", "--full"], ["--settings", "mine"]):
         with pytest.raises(SystemExit):
-            command.parse(bad, "about")
+            parse(*bad)
+    for bad in (["--jobs", "0"], ["--only", "table_9"]):
+        with pytest.raises(SystemExit):
+            run_all.main(bad)
+
+
+def test_one_item_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
+    def fails(*_):
+        raise OSError("no space")
+
+    monkeypatch.setattr(run_all.ITEMS["figure_2"], "make", fails)
+    arguments = ["--tiny", "--no-progress", "--only", "figure_1", "figure_2", "table_3"]
+    assert run_all.main([*arguments, "--out", str(tmp_path), "--store", str(tmp_path / "runs")]) == 1
+    captured = capsys.readouterr()
+    assert "Figure 1." in captured.out and "Table 3." in captured.out
+    assert "no space" in captured.err and "failed: figure_2" in captured.err
 
 
 def test_the_package_knows_nothing_of_the_experiments():
     for path in Path(bart.__file__).parent.rglob("*.py"):
         assert "experiments" not in path.read_text(), path
-    assert callable(reproduce.main)

@@ -1,0 +1,22 @@
+"""Figure 2 of the paper's supplement: traces of the three samplers on hypercube-3."""
+
+from .command import run_script
+from .figure_3 import make_traces, trace_specs
+
+__all__ = ["NAME", "make", "specs"]
+
+NAME = "figure_s2"
+
+
+def specs(settings, profile):
+    """The chains of the figure."""
+    return trace_specs(settings, profile, profile.trace_dims[2])
+
+
+def make(store, settings, profile, folder="figures"):
+    """Draw the figure from stored chains; see `figure_3.make_traces`."""
+    return make_traces(NAME, "Supplement, figure 2.", profile.trace_dims[2], store, settings, profile, folder)
+
+
+if __name__ == "__main__":
+    run_script(NAME, specs, make, __doc__)

@@ -1,0 +1,117 @@
+"""The chains on hypercube-D that tables 1 and 2, the claims and the finding share."""
+
+import functools
+
+from bart.chain import START_KINDS
+
+from . import paper
+from .chains import TRUTH, ChainSpec
+from .summaries import measure, summarise
+
+__all__ = ["describe", "dimension_specs", "measured", "reference_level", "reference_specs", "rows", "sampler_specs"]
+
+_REFERENCES = (("cgm", 0), ("growprune", 0), ("cgm", 1), ("growprune", 1))
+
+
+def sampler_specs(settings, profile, dim, seed, sampler):
+    """A chain of a sampler from each kind of start, on one data set."""
+    return [
+        ChainSpec(f"hypercube-{dim}", seed, settings, sampler, start, number, profile.n_sweeps, profile.n_burn)
+        for number, start in enumerate(START_KINDS)
+    ]
+
+
+def reference_specs(settings, profile, dim, seed):
+    """Chains started at the true tree, half of them CGM, half GrowPrune: their mean is the reference level."""
+    return [
+        ChainSpec(f"hypercube-{dim}", seed, settings, sampler, TRUTH, number, profile.n_sweeps, profile.n_burn)
+        for sampler, number in _REFERENCES
+    ]
+
+
+def dimension_specs(settings, profile, dim, seeds=None):
+    """All chains on the data sets of one dimension, references included."""
+    specs = []
+    for seed in profile.data_seeds if seeds is None else seeds:
+        for sampler in paper.SAMPLERS:
+            specs += sampler_specs(settings, profile, dim, seed, sampler)
+        specs += reference_specs(settings, profile, dim, seed)
+    return specs
+
+
+def specs(settings, profile):
+    """All chains of tables 1 and 2."""
+    return [spec for dim in profile.dims for spec in dimension_specs(settings, profile, dim)]
+
+
+def reference_level(chains):
+    """Mean log-likelihood of the kept sweeps of chains started at the true tree, in nats, units of y."""
+    return float(sum(chain.kept("log_likelihood").mean() for chain in chains) / len(chains))
+
+
+@functools.cache
+def measured(store, settings, profile, dim, seed):
+    """Each sampler's measures on one data set, and its reference level.
+
+    Returns
+    -------
+    dict, float
+        From sampler to `summaries.measure`.
+    """
+    found = {}
+    for sampler in paper.SAMPLERS:
+        chosen = sampler_specs(settings, profile, dim, seed, sampler)
+        problem = chosen[0].load()
+        found[sampler] = measure(store.read_all(chosen), problem.y_train, problem.y_test)
+    return found, reference_level(store.read_all(reference_specs(settings, profile, dim, seed)))
+
+
+@functools.cache
+def rows(store, settings, profile):
+    """A record for each dimension and sampler, over all data sets, with the paper's numbers beside.
+
+    Parameters
+    ----------
+    store : Store
+    settings : Settings
+    profile : Profile
+
+    Returns
+    -------
+    list of list of dict
+        A group a dimension, a record a sampler.
+    """
+    groups = []
+    for dim in profile.dims:
+        data_sets = [measured(store, settings, profile, dim, seed) for seed in profile.data_seeds]
+        references = [level for _, level in data_sets]
+        group = []
+        for sampler in paper.SAMPLERS:
+            ess = paper.HYPERCUBE_ESS.get(dim, {}).get(sampler)
+            rate = paper.HYPERCUBE_ESS_PER_SECOND.get(dim, {}).get(sampler)
+            record = {
+                "problem": f"D = {dim}",
+                "sampler": sampler,
+                "paper_ess": ess,
+                "paper_ess_per_second": rate,
+                "paper_run_seconds": ess / rate if ess else None,
+            }
+            group.append({**record, **summarise([found[sampler] for found, _ in data_sets], references)})
+        groups.append(group)
+    return groups
+
+
+def describe(settings, profile):
+    """Effort and model in two sentences, for the notes of a table."""
+    kept = profile.n_sweeps - profile.n_burn
+    seeds = profile.data_seeds
+    betas = ", ".join(f"{paper.HYPERCUBE_BETA[dim]:g}" for dim in profile.dims)
+    return (
+        f"Runs: {len(seeds)} data sets a dimension (data seeds {seeds[0]} to {seeds[-1]}), {len(START_KINDS)} chains a"
+        f" sampler and data set, one from each kind of start, {profile.n_sweeps} sweeps, the last {kept} kept. Model:"
+        f" m = 1, alpha {settings.alpha:g}, beta {betas} for D = {', '.join(map(str, profile.dims))},"
+        f" k = {settings.k:g}, nu = {settings.nu:g} (noise shape '{settings.noise_shape}'), q = {settings.q:g},"
+        f" sigma_hat by '{settings.sigma_hat}', label noise sd {settings.label_noise:g}, thresholds"
+        f" '{settings.threshold}'; PG: {settings.n_particles} particles, {settings.resampling} resampling after every"
+        f" stage, bookkeeping '{settings.bookkeeping}'."
+    )
