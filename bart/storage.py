@@ -4,6 +4,7 @@ import json
 import os
 import secrets
 import zipfile
+import zlib
 from contextlib import contextmanager
 
 import numpy as np
@@ -82,7 +83,7 @@ def read_record(path):
                 raise ValueError("no record in it")
             arrays = {name: file[name] for name in file.files}
         return _unpack(json.loads(arrays[_RECORD].tobytes().decode()), arrays)
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{os.fspath(path)!r} is not a file written by this package: {error}") from error
 
 

@@ -11,7 +11,8 @@ from bart.kernels.testing_rows import RowLoops
 
 import bart
 from bart.kernels import rowops
-from experiments.report import WIDTH, cpu_name, write_json
+from experiments.chains import cpu_name
+from experiments.report import WIDTH, write_json
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SAMPLERS = {

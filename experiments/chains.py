@@ -22,7 +22,7 @@ from .settings import Settings
 
 __all__ = ["FORMAT", "N_POINTS", "TRUTH", "ChainSpec", "kernels_hash", "run_chain"]
 
-FORMAT = 1
+FORMAT = 1  # to be raised with every change of what `run_chain` keeps, or how it starts and measures
 N_POINTS = 24
 TRUTH = "truth"
 PRIOR = "prior"
@@ -34,6 +34,14 @@ _CHECKPOINT_SECONDS = 5.0
 _PACE = {"growprune": (2.0, 1.0), "cgm": (2.5, 1.3), "pg": (12.0, 6.0)}
 _DEEP_PACE = {"growprune": (1.0, 12.0), "cgm": (1.0, 12.0), "pg": (1.0, 480.0), PRIOR: (20.0, 50.0)}
 _WRITE_SECONDS = 0.05
+
+
+# Beside kernels and samplers: what draws, scales, seeds and predicts.
+_SOURCES = [
+    "backfitting.py", "chain.py", "data.py", "inputs.py", "model.py", "posterior.py", "priors.py", "sampling.py",
+]  # fmt: skip
+# Settings that one sampler alone looks at.
+_USED_BY = dict.fromkeys(("n_particles", "resampling", "ess_threshold", "final"), "pg") | {"move_probs": "cgm"}
 
 
 @dataclass(frozen=True)
@@ -71,9 +79,10 @@ class ChainSpec:
         return _load(self.problem, self.data_seed, self.settings.label_noise)
 
     def record(self):
-        """Plain values. The name of the settings is left out: equal settings make equal chains."""
+        """Plain values, without what makes no difference: the name of the settings, and choices of other samplers."""
         values = dataclasses.asdict(self)
-        del values["settings"]["name"]
+        for name in ("name", *(name for name, user in _USED_BY.items() if user != self.sampler)):
+            del values["settings"][name]
         return values
 
     @property
@@ -82,7 +91,7 @@ class ChainSpec:
         digest = hashlib.sha256(_text(self.record())).digest()
         return [int.from_bytes(digest[place : place + 4], "little") for place in range(0, 16, 4)]
 
-    @property
+    @functools.cached_property
     def key(self):
         """Hexadecimal digest of the description, the data and the kernels: the chain's name in the store."""
         parts = {
@@ -118,9 +127,10 @@ def _load(name, seed, label_noise):
 
 @functools.lru_cache(maxsize=4096)
 def data_digest(name, seed, label_noise):
-    """Hexadecimal digest of the arrays of a problem, and of the model's choices that come with it."""
+    """Hexadecimal digest of a problem's arrays, of the model's choices that come with it, and of its true tree."""
     problem = _load(name, seed, label_noise)
-    digest = hashlib.sha256(f"{problem.n_trees} {problem.beta}".encode())
+    truth = problems.true_tree(problem) if name.startswith("hypercube") else None
+    digest = hashlib.sha256(f"{problem.n_trees} {problem.beta} {truth}".encode())
     for array in (problem.X_train, problem.y_train, problem.X_test, problem.y_test):
         digest.update(f"{array.shape} {array.dtype}".encode())
         digest.update(np.ascontiguousarray(array))
@@ -129,17 +139,38 @@ def data_digest(name, seed, label_noise):
 
 @functools.lru_cache(maxsize=1)
 def kernels_hash():
-    """Hexadecimal digest of the sources that a sweep runs: everything that may change a draw."""
+    """Hexadecimal digest of the package's sources that a stored chain depends on.
+
+    Raises
+    ------
+    RuntimeError
+        A kernel was not built again after a change of its sources, which then say nothing about it.
+    """
     folder = os.path.dirname(bart.__file__)
     names = [os.path.join("samplers", name) for name in os.listdir(os.path.join(folder, "samplers"))]
     names += [os.path.join("kernels", name) for name in os.listdir(os.path.join(folder, "kernels"))]
-    names += ["backfitting.py", "chain.py", "data.py", "model.py", "priors.py"]
+    names += _SOURCES
+    _check_built(os.path.join(folder, "kernels"))
     digest = hashlib.sha256()
     for name in sorted(names):
         if name.endswith((".py", ".pyx", ".pxd", ".pxi", ".h")):
             with open(os.path.join(folder, name), "rb") as file:
                 digest.update(name.encode() + b"\0" + hashlib.sha256(file.read()).digest())
     return digest.hexdigest()
+
+
+def _check_built(folder):
+    """In a source tree: no source is newer than the kernels built from it."""
+    names = os.listdir(folder)
+    built = [name for name in names if name.endswith((".so", ".pyd"))]
+    sources = [name for name in names if name.endswith((".pyx", ".pxd", ".pxi", ".h"))]
+    if not built or not os.path.exists(os.path.join(_ROOT, "setup.py")):
+        return
+    newest = max(sources, key=lambda name: os.path.getmtime(os.path.join(folder, name)))
+    changed = os.path.getmtime(os.path.join(folder, newest))
+    # A kernel is not built again for a change that does not concern it; the last one built tells.
+    if changed > max(os.path.getmtime(os.path.join(folder, name)) for name in built):
+        raise RuntimeError(f"{newest} is newer than the kernels: build them first (make build)")
 
 
 def run_chain(spec, path, scratch):
@@ -262,16 +293,18 @@ def provenance():
 
 
 def _commit():
-    """The commit of the source tree, with "+" where files differ from it; "unknown" outside of one."""
-    git = ["git", "-C", _ROOT]
+    """The commit of the source tree, with "+" where files differ from it; "unknown" outside of a repository."""
     try:
-        commit = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
-        status = subprocess.run(
-            [*git, "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True, check=True
-        )
+        if os.path.realpath(_git("rev-parse", "--show-toplevel")) != os.path.realpath(_ROOT):
+            return "unknown"
+        return _git("rev-parse", "--short=12", "HEAD") + "+" * bool(_git("status", "--porcelain", "-uno"))
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return commit.stdout.strip() + ("+" if status.stdout.strip() else "")
+
+
+def _git(*arguments):
+    run = subprocess.run(["git", "-C", _ROOT, *arguments], capture_output=True, text=True, check=True)
+    return run.stdout.strip()
 
 
 def cpu_name():

@@ -51,7 +51,7 @@ def make_traces(name, title, dim, store, settings, profile, folder):
         results[sampler] = [{"start": chain.spec.start, **chain.traces} for chain in read]
         chains += read
     references = store.read_all(hypercube.reference_specs(settings, profile, dim, DATA_SEED))
-    level = hypercube.reference_level(references)
+    level = hypercube.reference(references)["level"]
     problem = chains[0].spec.load()
     variances = {
         "train": float(np.var(problem.y_train)),

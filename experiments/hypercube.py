@@ -2,13 +2,25 @@
 
 import functools
 
+import numpy as np
+
 from bart.chain import START_KINDS
 
 from . import paper
 from .chains import TRUTH, ChainSpec
-from .summaries import measure, summarise
+from .summaries import by_chain, measure, r_hat, summarise
 
-__all__ = ["describe", "dimension_specs", "measured", "reference_level", "reference_specs", "rows", "sampler_specs"]
+__all__ = [
+    "chain_records",
+    "describe",
+    "dimension_specs",
+    "measured",
+    "reference",
+    "reference_specs",
+    "rows",
+    "sampler_specs",
+    "specs",
+]
 
 _REFERENCES = (("cgm", 0), ("growprune", 0), ("cgm", 1), ("growprune", 1))
 
@@ -44,26 +56,42 @@ def specs(settings, profile):
     return [spec for dim in profile.dims for spec in dimension_specs(settings, profile, dim)]
 
 
-def reference_level(chains):
-    """Mean log-likelihood of the kept sweeps of chains started at the true tree, in nats, units of y."""
-    return float(sum(chain.kept("log_likelihood").mean() for chain in chains) / len(chains))
+def reference(chains):
+    """What chains started at the true tree say, kept sweeps, units of y.
+
+    Returns
+    -------
+    dict
+        ``level``, their mean log-likelihood, ``levels`` of each, ``sd`` within a chain (root of the mean variance),
+        ``leaves``, and R-hat of the log-likelihood and of the leaves.
+    """
+    traces = np.stack([chain.kept("log_likelihood") for chain in chains])
+    leaves = np.stack([chain.kept("n_leaves") for chain in chains])
+    return {
+        "level": float(traces.mean()),
+        "levels": traces.mean(axis=1).tolist(),
+        "sd": float(np.sqrt(traces.var(axis=1).mean())),
+        "leaves": float(leaves.mean()),
+        "r_hat_log_likelihood": r_hat(traces),
+        "r_hat_n_leaves": r_hat(leaves),
+    }
 
 
 @functools.cache
 def measured(store, settings, profile, dim, seed):
-    """Each sampler's measures on one data set, and its reference level.
+    """Each sampler's measures on one data set, and its reference.
 
     Returns
     -------
-    dict, float
-        From sampler to `summaries.measure`.
+    dict, dict
+        From sampler to `summaries.measure`; from `reference`.
     """
     found = {}
     for sampler in paper.SAMPLERS:
         chosen = sampler_specs(settings, profile, dim, seed, sampler)
         problem = chosen[0].load()
         found[sampler] = measure(store.read_all(chosen), problem.y_train, problem.y_test)
-    return found, reference_level(store.read_all(reference_specs(settings, profile, dim, seed)))
+    return found, reference(store.read_all(reference_specs(settings, profile, dim, seed)))
 
 
 @functools.cache
@@ -84,21 +112,35 @@ def rows(store, settings, profile):
     groups = []
     for dim in profile.dims:
         data_sets = [measured(store, settings, profile, dim, seed) for seed in profile.data_seeds]
-        references = [level for _, level in data_sets]
         group = []
         for sampler in paper.SAMPLERS:
             ess = paper.HYPERCUBE_ESS.get(dim, {}).get(sampler)
             rate = paper.HYPERCUBE_ESS_PER_SECOND.get(dim, {}).get(sampler)
             record = {
                 "problem": f"D = {dim}",
+                "dim": dim,
                 "sampler": sampler,
                 "paper_ess": ess,
                 "paper_ess_per_second": rate,
                 "paper_run_seconds": ess / rate if ess else None,
             }
-            group.append({**record, **summarise([found[sampler] for found, _ in data_sets], references)})
+            of_sampler = [found[sampler] for found, _ in data_sets]
+            group.append({**record, **summarise(of_sampler, [truth for _, truth in data_sets])})
         groups.append(group)
     return groups
+
+
+def chain_records(store, settings, profile):
+    """A flat record for each chain of table 1, for a file."""
+    records = []
+    for dim in profile.dims:
+        for seed in profile.data_seeds:
+            found, truth = measured(store, settings, profile, dim, seed)
+            for sampler, one in found.items():
+                columns = {"problem": f"hypercube-{dim}", "data_seed": seed, "sampler": sampler}
+                shared = {"reference_level": truth["level"], "reference_sd": truth["sd"]}
+                records += [{**record, **shared} for record in by_chain(one, **columns)]
+    return records
 
 
 def describe(settings, profile):

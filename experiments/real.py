@@ -6,9 +6,9 @@ from bart.chain import START_KINDS
 
 from . import paper, real_data
 from .chains import ChainSpec
-from .summaries import measure, summarise
+from .summaries import by_chain, measure, summarise
 
-__all__ = ["EMBEDDED", "data_sets", "describe", "rows", "sampler_specs", "specs"]
+__all__ = ["EMBEDDED", "chain_records", "data_sets", "describe", "rows", "sampler_specs", "specs"]
 
 EMBEDDED = "diabetes"
 
@@ -73,10 +73,25 @@ def rows(store, settings, profile):
     return groups
 
 
+@functools.cache
 def _measured(store, settings, profile, name, split, sampler):
     chosen = sampler_specs(settings, profile, name, split, sampler)
     problem = chosen[0].load()
     return measure(store.read_all(chosen), problem.y_train, problem.y_test)
+
+
+def chain_records(store, settings, profile):
+    """A flat record for each chain of table 4, for a file."""
+    return [
+        record
+        for name in data_sets()
+        if real_data.available(name)
+        for split in profile.real_splits
+        for sampler in paper.SAMPLERS
+        for record in by_chain(
+            _measured(store, settings, profile, name, split, sampler), problem=name, data_seed=split, sampler=sampler
+        )
+    ]
 
 
 def describe(settings, profile):

@@ -225,8 +225,10 @@ def _is_cached(source):
 
 def _downloaded(source):
     """Place of the original in pooch's cache, where it is fetched to if it is not there."""
-    import pooch
-
+    try:
+        import pooch
+    except ImportError:
+        raise ImportError("a download needs pooch: pip install 'pgbart[data]'") from None
     hashed = f"sha256:{source.sha256}" if source.sha256 else None
     unpack = pooch.Untar(members=[source.member]) if source.member else None
     try:

@@ -16,52 +16,60 @@ WIDTH = 118
 
 DEFINITIONS = {
     "ess": (
-        "ESS: coda's effectiveSize of the training log-likelihood of one chain over its kept sweeps; mean of all"
-        " chains and data sets (smallest-largest), and the means of the chains that start empty and from the particle"
-        " filter (smc). A stuck chain shows a high ESS: read it with the level, and with R-hat."
+        "ESS: coda's effectiveSize of the training log-likelihood of one chain over its kept sweeps; mean and median of"
+        " all chains and data sets (smallest-largest), and the mean of the chains from one kind of start."
+    ),
+    "stuck": (
+        "low: chains whose mean log-likelihood is more than 3 sd (of the log-likelihood within a reference chain) below"
+        " the reference level; low, ESS > 100: those of them that show an ESS above 100 all the same."
     ),
     "r_hat": (
-        "R-hat: rank-normalised, split, across the chains of a data set, of the log-likelihood (lik), sigma, the"
-        " number of leaves (lvs) and f at 24 test points (f, the worst point); the worst data set, and the median of"
-        " the data sets. inf: chains that stand still in different states."
+        "R-hat: rank-normalised, split, across the chains of a data set, of the log-likelihood (lik), sigma, the number"
+        " of leaves (lvs) and f at 24 test points (f, the worst point); the median of the data sets / the worst. inf:"
+        " chains that stand still in different states."
     ),
     "converged": (
-        "conv.: yes where no R-hat of any data set (lik, sigma, lvs, f) exceeds 1.05, else how many data sets are"
-        " converged."
+        "conv.: on how many data sets no R-hat (lik, sigma, lvs, f) exceeds 1.05; but for overgr.: the same without"
+        " the chains that start from over-grown trees."
     ),
     "bulk": (
-        "Bulk ESS: rank-normalised, all chains of a data set together, mean of the data sets; of f the median of the"
-        " 24 points."
+        "Bulk and tail ESS: rank-normalised, all chains of a data set together, the median of the data sets; of f the"
+        " worst of the 24 points."
     ),
     "starts": (
-        "Chains start from different kinds in turn: the empty tree, a draw from the prior, an over-grown tree"
-        " (4 x 2^D leaves; 4 leaves a tree where there are many), an unconditional particle filter with 100 particles"
-        " (smc); none at the truth."
+        "Chains start from different kinds in turn: the empty tree, a draw from the prior, an over-grown tree (4 x 2^D"
+        " leaves; 4 leaves a tree where there are many), an unconditional particle filter with 100 particles (smc);"
+        " none at the truth."
     ),
     "level": (
         "Level: mean log-likelihood of the kept sweeps, sum over rows of log N(y | f(x), sigma^2) in the units of y,"
-        " less the reference level of the same data set, in nats; mean of all chains, the lowest chain, and the means"
-        " by start. The reference level is the mean of four chains started at the true 2^D-leaf tree under the same"
-        " prior and data."
+        " with the sigma drawn at the beginning of the sweep, less the reference level of the same data set, in nats;"
+        " mean of all chains, and by start. The reference level is the mean of four chains started at the true"
+        " 2^D-leaf tree under the same prior and data."
     ),
-    "changed": (
-        "chg %: share of tree updates after which the structure (tree) or the root's rule (root) differs."
+    "reference": (
+        "A level that is reached from the truth, not the posterior's itself: where the four chains (two CGM, two"
+        " GrowPrune, the lengths of the others) differ by the spread shown, gaps of that size mean nothing."
     ),
+    "changed": "chg %: share of tree updates after which the structure (tree) or the root's rule (root) differs.",
     "seconds": (
-        "Seconds are process CPU seconds of the sweeps, without set-up, storage and prediction. Run: all sweeps of"
-        " one chain, with its wall time beside it; the paper's run is its ESS / (ESS/s), on its authors' machine."
-        " ESS/s: mean over chains of ESS / CPU seconds of the kept sweeps; withheld where a row is not converged,"
-        " with the number of data sets that are."
+        "Seconds: CPU seconds of the thread that samples, in sweeps only, without set-up, storage and prediction; wall"
+        " seconds beside them. Run: all sweeps of one chain. ESS/s: mean over chains of ESS / CPU seconds of the KEPT"
+        " sweeps; in brackets where a data set of the row is not converged, as the number means nothing then. The"
+        " paper's run is its ESS / (ESS/s), on its authors' machine; the paper does not say whether its seconds are"
+        " those of all sweeps or of the kept ones, so that paper / here, which takes them for all, is good to a"
+        " factor of two."
     ),
     "visits": (
-        "Row visits, a cost that no implementation changes: for every rule that is tried, the rows of its node (PG:"
-        " of every particle, and of the internal nodes of the clamped tree); all trees of a sweep."
+        "Row visits, a cost that no implementation changes: for every rule that is tried, the rows of its node (PG: of"
+        " every particle, and of the internal nodes of the clamped tree); all trees of a sweep. Left out: the passes"
+        " over all rows that every update of a tree needs whatever the sampler, for leaf values and residual."
     ),
     "errors": (
-        "MSE: mean squared error against noisy labels, in the units of y squared, of the current draw (draw; mean"
-        " over the kept sweeps) and of the posterior mean of all chains of a data set together (mean). y is scaled by"
-        " the training minimum and maximum inside the model only. Leaves: of all trees together; depth: the largest"
-        " over the trees. Sigma in the units of y."
+        "MSE: mean squared error against noisy labels, in the units of y squared, of the current draw (draw; mean over"
+        " the kept sweeps) and of a chain's posterior mean (mean), mean of all chains. y is scaled by the training"
+        " minimum and maximum inside the model only. Leaves: of all trees together; depth: the largest over the trees."
+        " Sigma in the units of y."
     ),
 }
 
@@ -142,8 +150,8 @@ def origin_line(origin):
     return head + "; and: ".join(parts) + "."
 
 
-def write_report(folder, stem, tables, records, store, settings, profile):
-    """Write a report to ``folder/stem.txt``, ``.csv`` and ``.json`` and return its text.
+def write_report(folder, stem, tables, records, store, settings, profile, chains=None):
+    """Write a report to ``folder/stem.txt``, ``.csv`` and ``.json``, and ``stem_chains.csv``, and return its text.
 
     Parameters
     ----------
@@ -156,6 +164,8 @@ def write_report(folder, stem, tables, records, store, settings, profile):
         From which the chains were read.
     settings : Settings
     profile : Profile
+    chains : list of dict, optional
+        One flat record a chain, for a file of their own.
 
     Returns
     -------
@@ -167,13 +177,20 @@ def write_report(folder, stem, tables, records, store, settings, profile):
     text += "\n" + "\n".join(textwrap.wrap(origin_line(origin), WIDTH, subsequent_indent="  ")) + "\n"
     with atomic_file(os.path.join(folder, stem + ".txt"), "w") as file:
         file.write(text)
+    _write_csv(os.path.join(folder, stem + ".csv"), records)
+    if chains:
+        _write_csv(os.path.join(folder, stem + "_chains.csv"), chains)
+    write_json(os.path.join(folder, stem + ".json"), {"provenance": origin, "table": records})
+    return text
+
+
+def _write_csv(path, records):
+    """One record a line; a name that a record does not have is left empty."""
     names = list(dict.fromkeys(name for record in records for name in record))
-    with atomic_file(os.path.join(folder, stem + ".csv"), "w") as file:
+    with atomic_file(path, "w") as file:
         writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(records)
-    write_json(os.path.join(folder, stem + ".json"), {"provenance": origin, "table": records})
-    return text
 
 
 def write_json(path, record):

@@ -9,8 +9,8 @@ __all__ = ["HIDDEN_COLUMNS", "head", "hidden_cells", "is_converged", "level", "r
 
 HIDDEN_COLUMNS = [
     ("", "data"), ("", "sampler"), ("R-hat", "lik"), ("R-hat", "sigma"), ("R-hat", "lvs"), ("R-hat", "f"),
-    ("median", "lik"), ("median", "lvs"), ("median", "f"), ("bulk ESS", "lik"), ("bulk ESS", "lvs"),
-    ("bulk ESS", "f"), ("chg %", "tree"), ("chg %", "root"), ("", "conv."),
+    ("bulk", "lik"), ("bulk", "lvs"), ("bulk", "f"), ("tail", "lik"), ("tail", "f"), ("chg %", "tree"),
+    ("chg %", "root"), ("", "conv."), ("but for", "overgr."),
 ]  # fmt: skip
 
 
@@ -21,11 +21,12 @@ def head(record):
 
 def hidden_cells(record):
     """A row under `HIDDEN_COLUMNS`."""
-    cells = head(record) + [_r_hat(record[f"r_hat_{name}"]) for name in QUANTITIES]
-    cells += [_r_hat(record[f"r_hat_{name}_median"]) for name in ("log_likelihood", "n_leaves", "f")]
-    cells += [f"{record[f'bulk_{name}']:.0f}" for name in ("log_likelihood", "n_leaves", "f")]
+    cells = head(record)
+    cells += [f"{_r_hat(record[f'r_hat_{name}_median'])}/{_r_hat(record[f'r_hat_{name}'])}" for name in QUANTITIES]
+    cells += [f"{record[f'bulk_{name}_median']:.0f}" for name in ("log_likelihood", "n_leaves", "f")]
+    cells += [f"{record[f'tail_{name}_median']:.0f}" for name in ("log_likelihood", "f")]
     cells += [f"{100 * record['tree_changed']:.1f}", f"{100 * record['root_changed']:.1f}"]
-    return [*cells, is_converged(record)]
+    return [*cells, is_converged(record), f"{record['n_rest_converged']} of {record['n_data_sets']}"]
 
 
 def is_converged(record):
@@ -36,10 +37,9 @@ def is_converged(record):
 
 
 def rate(record):
-    """The ESS per second of a row, only where all its data sets are converged."""
-    if record["n_converged"] == record["n_data_sets"]:
-        return number(record["ess_per_second"])
-    return f"not converged ({record['n_converged']} of {record['n_data_sets']})"
+    """The ESS per second of a row; in brackets, which say that it is worth nothing, unless all data sets converged."""
+    text = number(record["ess_per_second"])
+    return text if record["n_converged"] == record["n_data_sets"] else f"({text}) not converged"
 
 
 def level(value):
@@ -53,4 +53,6 @@ def short(value):
 
 
 def _r_hat(value):
-    return f"{value:.2f}" if value < 100 else "inf" if math.isinf(value) else f"{value:.0f}"
+    if value < 10:
+        return f"{value:.2f}"
+    return "inf" if math.isinf(value) else f"{value:.0f}"

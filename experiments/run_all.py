@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import sys
 import time
 import traceback
@@ -23,7 +24,7 @@ from . import (
     table_4,
     table_5,
 )
-from .command import add_options, parse
+from .command import add_options, check_surroundings, one_line_errors, parse, say
 from .runner import run_missing
 from .store import unique
 
@@ -51,28 +52,29 @@ def main(arguments=None):
     """
     parser = argparse.ArgumentParser(description=__doc__)
     add_options(parser)
-    parser.add_argument("--only", nargs="+", choices=list(ITEMS), metavar="ITEM", help=", ".join(ITEMS))
-    parser.add_argument("--jobs", type=int, default=None, help="processes (default: the number of CPUs)")
-    parser.add_argument("--no-progress", action="store_true", help="print no progress")
-    parser.add_argument("--download", action="store_true", help="fetch real data that PGBART_DATA does not have")
+    add = parser.add_argument
+    add("--only", nargs="+", action="extend", choices=list(ITEMS), metavar="ITEM", help=", ".join(ITEMS))
+    add("--jobs", type=int, default=None, help="processes (default: the number of CPUs)")
+    add("--no-progress", action="store_true", help="print no progress")
+    add("--download", action="store_true", help="fetch real data that PGBART_DATA does not have")
     options = parse(parser, arguments)
     if options.jobs is not None and options.jobs < 1:
         parser.error("--jobs must be at least 1")
     items = {name: module for name, module in ITEMS.items() if not options.only or name in options.only}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with one_line_errors():
+        return _run(items, options)
+
+
+def _run(items, options):
     began = time.perf_counter()
+    check_surroundings(options)
     if options.download:
         _download()
-    try:
-        _sample(items, options)
-    except KeyboardInterrupt:
-        print("\ninterrupted; the same command goes on from here", file=sys.stderr)
-        return 130
-    except RuntimeError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    _sample(items, options)
     failed = [name for name, module in items.items() if not _make(name, module, options)]
-    print(f"Files are in {os.path.abspath(options.out)}, chains in {os.path.abspath(options.store.folder)}.")
-    print(f"Wall time {(time.perf_counter() - began) / 60:.1f} min.")
+    say(f"Files are in {os.path.abspath(options.out)}, chains in {os.path.abspath(options.store.folder)}.")
+    say(f"Wall time {(time.perf_counter() - began) / 60:.1f} min.")
     if failed:
         print(f"error: failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
@@ -91,21 +93,18 @@ def _sample(items, options):
     specs = [spec for module in items.values() for spec in module.specs(options.settings, options.profile)]
     missing = options.store.missing(specs)
     minutes = sum(spec.cost for spec in missing) / 60
-    print(
-        f"{len(unique(specs))} chains, {len(missing)} of them to sample: some {minutes:.1f} CPU minutes.", flush=True
-    )
+    say(f"{len(unique(specs))} chains, {len(missing)} of them to sample: some {minutes:.1f} CPU minutes.")
     report = run_missing(options.store, specs, options.jobs, False if options.no_progress else None)
-    print(
+    say(
         f"Sampled {report['n_sampled']} chains in {report['wall_seconds'] / 60:.1f} min"
-        f" ({report['cpu_seconds'] / 60:.1f} CPU min in sweeps); {report['n_stored']} were stored.\n",
-        flush=True,
+        f" ({report['cpu_seconds'] / 60:.1f} CPU min in sweeps); {report['n_stored']} were stored.\n"
     )
 
 
 def _make(name, module, options):
     """Make and print an item; False where it failed: the others are made all the same."""
     try:
-        print(module.make(options.store, options.settings, options.profile, options.out), flush=True)
+        say(module.make(options.store, options.settings, options.profile, options.out))
     except Exception:
         print(f"error: {name}", file=sys.stderr)
         traceback.print_exc()

@@ -1,6 +1,7 @@
 """Sampling of the chains that are not in the store yet, on several processes."""
 
 import concurrent.futures
+import concurrent.futures.process
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -44,11 +45,13 @@ def run_missing(store, specs, n_jobs=None, progress=None):
     """
     began = time.perf_counter()
     with store.lock():
+        store.tidy(specs)
         missing = sorted(store.missing(specs), key=lambda spec: -spec.cost)
         for folder in {os.path.dirname(store.path(spec)) for spec in missing}:
             os.makedirs(folder, exist_ok=True)
         with _Progress(missing, progress) as bar:
             cpu_seconds = _run(store, missing, n_jobs or os.cpu_count() or 1, bar)
+        store.tidy(missing)
     return {
         "n_sampled": len(missing),
         "n_stored": len(unique(specs)) - len(missing),
@@ -75,6 +78,9 @@ def _run(store, missing, n_jobs, bar):
                 spec = running.pop(future)
                 try:
                     header = future.result()
+                except concurrent.futures.process.BrokenProcessPool as error:
+                    text = "a worker process was killed (out of memory?); the same command goes on from here"
+                    raise RuntimeError(text) from error
                 except Exception as error:
                     raise RuntimeError(f"{store.path(spec)} failed: {error!r}") from error
                 store.log("finished", spec, cpu_seconds=round(header["cpu_seconds"], 3))
@@ -92,6 +98,7 @@ def _run(store, missing, n_jobs, bar):
 def _begin_worker():
     """Leave Ctrl-C to the parent, and end with it, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
 
     def watch():
@@ -111,7 +118,7 @@ class _Progress:
         self.began = self.last = time.monotonic()
         is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self.prints = progress is None and not is_terminal and bool(missing)
-        self.bar = Bar(False if self.prints or not missing else progress, round(self.total), "s", "chains")
+        self.bar = Bar(False if self.prints or not missing else progress, round(self.total), "CPU-s", "chains")
 
     def finish(self, spec):
         """Count a chain."""

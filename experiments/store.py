@@ -3,7 +3,9 @@
 import contextlib
 import json
 import os
+import shutil
 import time
+import zipfile
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,8 +86,8 @@ class Store:
         return os.path.join(self.folder, "under_way", spec.key[:24])
 
     def missing(self, specs):
-        """The chains that have no file, each once, in the order given."""
-        return [spec for spec in unique(specs) if not os.path.exists(self.path(spec))]
+        """The chains that have no file, or one that is cut, each once, in the order given."""
+        return [spec for spec in unique(specs) if not zipfile.is_zipfile(self.path(spec))]
 
     def read(self, spec):
         """A stored chain.
@@ -106,6 +108,8 @@ class Store:
             record = read_record(path)
         except FileNotFoundError:
             raise MissingChains(f"no chain at {path}") from None
+        except ValueError as error:
+            raise ValueError(f"{error}: remove it and sample it again") from error
         if record["header"]["key"] != spec.key:
             raise ValueError(f"{path} holds another chain: remove it")
         origin = {name: value for name, value in record["header"]["provenance"].items() if name != "date"}
@@ -134,8 +138,44 @@ class Store:
             "chain": os.path.relpath(self.path(spec), self.folder),
             **values,
         }
-        with open(os.path.join(self.folder, "log.jsonl"), "a", encoding="utf-8") as file:
+        with open(self._log_file, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+
+    @property
+    def _log_file(self):
+        return os.path.join(self.folder, "log.jsonl")
+
+    def finished(self):
+        """Paths, relative to the folder, of the chains that the log knows as finished."""
+        try:
+            with open(self._log_file, encoding="utf-8") as file:
+                lines = [_parsed(line) for line in file]
+        except FileNotFoundError:
+            return set()
+        return {line["chain"] for line in lines if line.get("event") == "finished"}
+
+    def tidy(self, specs):
+        """After a run that was killed, under the lock: complete the log, remove what finished chains left behind."""
+        if os.path.exists(self._log_file):
+            with open(self._log_file, "rb+") as file:
+                if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) is not None and file.read(1) != b"\n":
+                    file.write(b"\n")
+        finished = self.finished()
+        under_way = os.path.join(self.folder, "under_way")
+        for spec in unique(specs):
+            path = self.path(spec)
+            if not zipfile.is_zipfile(path):
+                continue
+            if os.path.relpath(path, self.folder) not in finished:
+                self.log("finished", spec)
+            if os.path.exists(self.scratch(spec)):
+                shutil.rmtree(self.scratch(spec), ignore_errors=True)
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                if name.endswith(".tmp"):
+                    os.unlink(os.path.join(folder, name))
+        if os.path.isdir(under_way) and not os.listdir(under_way):
+            os.rmdir(under_way)
 
     @contextlib.contextmanager
     def lock(self):
@@ -159,6 +199,14 @@ class Store:
                         raise RuntimeError(f"another run is sampling into {self.folder}") from None
                     time.sleep(0.1)
             yield
+
+
+def _parsed(line):
+    """A line of the log; an empty record for half a line, which a killed run may leave."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return {}
 
 
 def unique(specs):

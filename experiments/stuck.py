@@ -10,7 +10,7 @@ from . import hypercube, paper, pictures, real
 from .command import run_script
 from .report import Table, origin_line, origin_record, rows_with_rules, write_report
 from .row_cells import head, level
-from .summaries import R_HAT_LIMIT, number
+from .summaries import HIGH_ESS, LOW_SD, R_HAT_LIMIT, number
 
 __all__ = ["NAME", "frozen_settings", "make", "specs"]
 
@@ -19,19 +19,19 @@ FROZEN = "frozen"
 TRACE_SEED = 1
 _LABELS = {**paper.SAMPLER_NAMES, FROZEN: "tree frozen"}
 _COLUMNS = [
-    ("", "data"), ("", "sampler"), ("ESS", "paper"), ("ESS", "here"), ("ESS,", "frozen"), ("level -", "reference"),
-    ("lowest", "chain"), ("chg %", "tree"), ("R-hat", "lik"), ("R-hat", "f"), ("", "converged"), ("but for", "overgr."),
-    ("", "verdict"),
+    ("", "data"), ("", "sampler"), ("ESS", "paper"), ("ESS", "mean"), ("", "median"), ("ESS, tree", "frozen"),
+    ("level -", "reference"), ("chains", "low"), ("ESS", "> 100"), ("both", ""), ("chg %", "tree"), ("R-hat", "lik"),
+    ("R-hat", "f"), ("", "converged"), ("but for", "overgr."),
 ]  # fmt: skip
 _NOTES = (
-    "ESS: coda's, of the log-likelihood of one chain, mean over chains and data sets. ESS, frozen: the same number for"
-    " particle Gibbs with a single particle, C = 1, whose tree never changes: only leaf values and sigma are redrawn,"
-    " from the same kinds of start. Level: mean log-likelihood less that of chains started at the true tree, nats.",
-    f"Converged: data sets on which R-hat of log-likelihood, sigma, leaves and f at 24 points is at most {R_HAT_LIMIT}"
-    " across chains from different starts, and the same but for the chains that start over-grown; R-hat: the median of"
-    " the data sets. Verdict: 'converged' where all data sets are; 'stuck' where the ESS exceeds 100 although on no"
-    " data set the log-likelihoods of the chains agree, so that the number describes fluctuations about the tree that"
-    " a chain stands at; else 'not converged'.",
+    "ESS: coda's, of the log-likelihood of one chain. ESS, tree frozen: mean of the same number for particle Gibbs"
+    " with a single particle, C = 1, whose tree never changes: only leaf values and sigma are drawn, from the same"
+    " starts. Level: mean log-likelihood less that of chains started at the true tree, nats. Chains low: mean"
+    f" log-likelihood more than {LOW_SD:g} sd (within a reference chain) below the reference; ESS > {HIGH_ESS:g}:"
+    " chains that show so much; both: chains that stand low and show it.",
+    f"Converged: data sets on which no R-hat of log-likelihood, sigma, leaves and f at 24 points exceeds {R_HAT_LIMIT}"
+    " across chains from different starts, and the same without the chains that start over-grown; R-hat: the median of"
+    " the data sets.",
 )
 
 
@@ -79,9 +79,10 @@ def make(store, settings, profile, folder="figures"):
         for dim, group in zip(profile.dims, hypercube.rows(store, settings, profile), strict=True)
     ]
     groups = cubes + [group for group in real.rows(store, settings, profile) if group[0]["available"]]
-    groups = [[{**record, "verdict": verdict(record)} for record in group] for group in groups]
     table = Table(
-        "Which rows of tables 1 and 4 come from converged chains.", _COLUMNS, rows_with_rules(groups, _cells),
+        "Which rows of tables 1 and 4 come from converged chains, and how many chains are stuck with a high ESS.",
+        _COLUMNS,
+        rows_with_rules(groups, _cells),
         list(_NOTES),
     )  # fmt: skip
     records = [record for group in groups for record in group]
@@ -89,25 +90,21 @@ def make(store, settings, profile, folder="figures"):
     return text + "\n" + _make_figure(store, settings, profile, points, folder)
 
 
-def verdict(record):
-    """What a row's ESS is worth, from its `summaries.summarise` record."""
-    if record["n_converged"] == record["n_data_sets"]:
-        return "converged"
-    return "stuck" if record["n_likelihood_converged"] == 0 and record["ess"] > 100.0 else "not converged"
-
-
 def _cells(record):
-    gaps = [level(record[name]) if name in record else "-" for name in ("gap", "gap_lowest")]
+    has_reference = "gap" in record
+    counts = [f"{record[name]} of {record['n_chains']}" if has_reference else "-" for name in ("n_low", "n_high")]
     return [
         *head(record),
         number(record["paper_ess"]),
         number(record["ess"]),
+        number(record["ess_median"]),
         number(record.get("ess_frozen")),
-        *gaps,
+        level(record["gap"]) if has_reference else "-",
+        *counts,
+        str(record["n_high_and_low"]) if has_reference else "-",
         f"{100 * record['tree_changed']:.1f}",
         *(f"{record[f'r_hat_{name}_median']:.2f}" for name in ("log_likelihood", "f")),
         *(f"{record[name]} of {record['n_data_sets']}" for name in ("n_converged", "n_rest_converged")),
-        record["verdict"],
     ]
 
 
@@ -115,14 +112,14 @@ def _points(store, settings, profile, dim):
     """Of every chain on a dimension its ESS and its level less the reference: an array (n, 2) a sampler."""
     found = {name: [] for name in (*paper.SAMPLERS, FROZEN)}
     for seed in profile.data_seeds:
-        measures, reference = hypercube.measured(store, settings, profile, dim, seed)
+        measures, truth = hypercube.measured(store, settings, profile, dim, seed)
         for sampler in paper.SAMPLERS:
-            gaps = np.subtract(measures[sampler]["level"], reference)
+            gaps = np.subtract(measures[sampler]["level"], truth["level"])
             found[sampler] += zip(measures[sampler]["ess"], gaps, strict=True)
         frozen = hypercube.sampler_specs(frozen_settings(settings), profile, dim, seed, "pg")
         for chain in store.read_all(frozen):
             trace = chain.kept("log_likelihood")
-            found[FROZEN].append((diagnostics.effective_size(trace), trace.mean() - reference))
+            found[FROZEN].append((diagnostics.effective_size(trace), trace.mean() - truth["level"]))
     return {name: np.array(values, dtype=float) for name, values in found.items()}
 
 
@@ -132,19 +129,18 @@ def _make_figure(store, settings, profile, points, folder):
         sampler: store.read_all(hypercube.sampler_specs(settings, profile, dim, TRACE_SEED, sampler))
         for sampler in ("cgm", "pg")
     }
-    reference = hypercube.reference_level(
-        store.read_all(hypercube.reference_specs(settings, profile, dim, TRACE_SEED))
-    )
+    truth = hypercube.measured(store, settings, profile, dim, TRACE_SEED)[1]
     shown = [other for other in profile.dims if other > 2][:4] or list(profile.dims)
-    figure = draw(chains, reference, {other: points[other] for other in shown}, profile.n_burn)
+    figure = draw(chains, truth["level"], {other: points[other] for other in shown}, profile.n_burn)
     origin = origin_record(store, settings, profile)
     caption = [
         f"Stuck chains. Above: log-likelihood less the reference level on hypercube-{dim}, data seed {TRACE_SEED}, by"
         " sweep, chains of CGM and particle Gibbs from the empty tree, a prior draw, an over-grown tree and a particle"
         " filter; at the right the ESS of the last"
-        f" {profile.n_sweeps - profile.n_burn} sweeps of each PG chain. Below: every chain of table 1, its ESS against"
-        " its level, and chains of a sampler whose tree never changes (PG with C = 1). Higher is 'better' by the"
-        " paper's measure; only points at zero have reached the level of chains started at the true tree.",
+        f" {profile.n_sweeps - profile.n_burn} sweeps of each PG chain. Below: every chain of table 1 with"
+        f" D = {', '.join(map(str, shown))}, its ESS against its level, and chains of a sampler whose tree never"
+        " changes (PG with C = 1); an ESS below 1 is drawn at 1. Higher is 'better' by the paper's measure; only"
+        " points at zero have reached the level of chains started at the true tree.",
         hypercube.describe(settings, profile),
         origin_line(origin),
     ]
@@ -205,14 +201,15 @@ def _draw_traces(axis, chains, reference, n_burn):
         for place, chain in enumerate(found):
             gap = chain.traces["log_likelihood"] - reference
             label = _LABELS[sampler] if place == 0 else None
-            axis.plot(gap, lw=0.5, color=_colour(sampler), alpha=0.9, label=label, rasterized=True)
+            look = {"lw": 0.5, "color": _colour(sampler), "alpha": 0.9, "rasterized": True}
+            axis.plot(np.arange(1, n_sweeps + 1), gap, label=label, **look)
             low = min(low, float(np.min(gap[n_burn:])))
     axis.set_xlim(0, n_sweeps)
     axis.set_ylim(1.3 * low, -0.12 * low)
-    _label_ess(axis, chains["pg"], reference, 0.085 * -low)
+    _label_ess(axis, chains["pg"], reference, 0.1 * -low)
     axis.set_xticks(np.linspace(0, n_sweeps, 5))
     axis.set_xlabel("sweep")
-    axis.set_ylabel("log-likelihood less\nreference (nats)")
+    axis.set_ylabel("log-likelihood less\nreference (nats)", linespacing=1.1)
     axis.legend(loc="lower left", handlelength=1.2, ncols=2, borderaxespad=0.2)
 
 
@@ -236,12 +233,14 @@ def _label_ess(axis, chains, reference, distance):
 
 
 def _draw_points(axis, dim, by_sampler):
-    markers = {"cgm": "o", "growprune": "^", "pg": "x", FROZEN: "+"}
+    markers = {"cgm": "o", "growprune": "^", "pg": "x", FROZEN: "s"}
     for sampler, values in by_sampler.items():
-        filled = {} if markers[sampler] in "x+" else {"facecolors": "none"}
+        look = {"s": 9, "facecolors": "none", "edgecolors": _colour(sampler)}
+        if sampler in ("pg", FROZEN):
+            look = {"s": 9 if sampler == "pg" else 5, "color": _colour(sampler)}
         axis.scatter(
-            values[:, 1], np.maximum(values[:, 0], 1.0), s=9, marker=markers[sampler], linewidths=0.55,
-            color=_colour(sampler), label=_LABELS[sampler], **filled,
+            values[:, 1], np.maximum(values[:, 0], 1.0), marker=markers[sampler], linewidths=0.55,
+            zorder=1.5 if sampler == FROZEN else 2, label=_LABELS[sampler], **look,
         )  # fmt: skip
     axis.axvline(0.0, color="0.0", lw=0.8, ls=(0, (4, 2)))
     axis.set_yscale("log")

@@ -6,12 +6,18 @@ import numpy as np
 
 from bart import diagnostics
 
-__all__ = ["R_HAT_LIMIT", "converged", "measure", "number", "r_hat", "summarise"]
+__all__ = ["HIGH_ESS", "R_HAT_LIMIT", "by_chain", "converged", "measure", "number", "r_hat", "summarise"]
 
 R_HAT_LIMIT = 1.05
+# A chain is low where its mean log-likelihood is so many standard deviations below the reference level.
+LOW_SD = 3.0
+HIGH_ESS = 100.0
 QUANTITIES = ("log_likelihood", "sigma", "n_leaves", "f")
-_BY_CHAIN = ("ess", "ess_per_second", "run_cpu_seconds", "run_wall_seconds", "ms_per_sweep")
-_MEANS = ("sigma", "tree_changed", "root_changed", "n_leaves", "depth", "row_visits")
+_TRACE_MEANS = ("sigma", "tree_changed", "root_changed", "n_leaves", "depth", "row_visits", "train_mse", "test_mse")
+_BY_CHAIN = (
+    "ess", "ess_per_second", "run_cpu_seconds", "run_wall_seconds", "ms_per_sweep", "train_mse_mean", "test_mse_mean",
+    *_TRACE_MEANS,
+)  # fmt: skip
 
 
 def r_hat(draws):
@@ -25,12 +31,6 @@ def r_hat(draws):
         return 1.0
     value = float(diagnostics.split_rhat(draws))
     return value if np.isfinite(value) else math.inf
-
-
-def bulk_ess(draws):
-    """Rank-normalised bulk ESS of all chains together; 0 where it is undefined."""
-    value = float(diagnostics.ess_bulk(draws)) if np.ptp(draws) > 0.0 else 0.0
-    return value if np.isfinite(value) else 0.0
 
 
 def measure(chains, y_train, y_test):
@@ -55,38 +55,42 @@ def measure(chains, y_train, y_test):
     seconds = traces["seconds"].sum(axis=1)
     record = {
         "starts": [chain.spec.start for chain in chains],
+        "seeds": [chain.header["seed"] for chain in chains],
         "ess": [float(value) for value in ess],
         "ess_per_second": [float(value) for value in np.divide(ess, np.maximum(seconds, 1e-9))],
         "level": traces["log_likelihood"].mean(axis=1).tolist(),
         "run_cpu_seconds": [chain.header["cpu_seconds"] for chain in chains],
         "run_wall_seconds": [chain.header["wall_seconds"] for chain in chains],
         "ms_per_sweep": (1e3 * traces["seconds"].mean(axis=1)).tolist(),
-        "train_mse_draw": float(traces["train_mse"].mean()),
-        "test_mse_draw": float(traces["test_mse"].mean()),
-        "train_mse_mean": _mean_error([chain.train_fit for chain in chains], y_train),
-        "test_mse_mean": _mean_error([chain.test_fit for chain in chains], y_test),
+        "train_mse_mean": [float(np.mean((chain.train_fit - y_train) ** 2)) for chain in chains],
+        "test_mse_mean": [float(np.mean((chain.test_fit - y_test) ** 2)) for chain in chains],
         "var_y": float(np.var(y_train)),
     }
-    for name in _MEANS:
+    for name in _TRACE_MEANS:
         record[name] = traces[name].mean(axis=1).tolist()
-    record["r_hat"] = _r_hats(traces, f)
-    record["bulk"] = {name: bulk_ess(traces[name]) for name in QUANTITIES if name != "f"}
-    record["bulk"]["f"] = float(np.median([bulk_ess(f[:, :, point]) for point in range(f.shape[2])]))
+    record["r_hat"] = _over_points(r_hat, max, traces, f)
+    record["bulk"] = _over_points(_ess(diagnostics.ess_bulk), min, traces, f)
+    record["tail"] = _over_points(_ess(diagnostics.ess_tail), min, traces, f)
     rest = [place for place, start in enumerate(record["starts"]) if start != "overgrown"]
-    without = _r_hats({name: trace[rest] for name, trace in traces.items()}, f[rest])
-    record["r_hat_rest"] = max(without.values())
+    without = {name: trace[rest] for name, trace in traces.items()}
+    record["r_hat_rest"] = max(_over_points(r_hat, max, without, f[rest]).values())
     return record
 
 
-def _r_hats(traces, f):
-    """R-hat of each quantity; of f the largest over the points."""
-    found = {name: r_hat(traces[name]) for name in QUANTITIES if name != "f"}
-    return {**found, "f": max(r_hat(f[:, :, point]) for point in range(f.shape[2]))}
+def _ess(function):
+    """A rank-normalised ESS of all chains together; 0 where it is undefined."""
+
+    def of(draws):
+        value = float(function(draws)) if np.ptp(draws) > 0.0 else 0.0
+        return value if np.isfinite(value) else 0.0
+
+    return of
 
 
-def _mean_error(fits, y):
-    """Mean squared error of the posterior mean of all chains together."""
-    return float(np.mean((np.mean(fits, axis=0) - y) ** 2))
+def _over_points(function, worst, traces, f):
+    """A diagnostic of each quantity; of f the worst over the points."""
+    found = {name: function(traces[name]) for name in QUANTITIES if name != "f"}
+    return {**found, "f": worst(function(f[:, :, point]) for point in range(f.shape[2]))}
 
 
 def converged(measured):
@@ -101,51 +105,73 @@ def summarise(measured, references=None):
     ----------
     measured : list of dict
         From `measure`, one a data set.
-    references : list of float, optional
-        The reference level of each data set.
+    references : list of dict, optional
+        Of each data set the reference ``level`` and the standard deviation ``sd`` of its log-likelihood.
 
     Returns
     -------
     dict
-        Flat and plain.
+        Flat and plain. Means over all chains; R-hat and bulk ESS of the worst data set and their medians.
     """
-    everything = {name: np.concatenate([data_set[name] for data_set in measured]) for name in (*_BY_CHAIN, *_MEANS)}
+    everything = {name: np.concatenate([data_set[name] for data_set in measured]) for name in _BY_CHAIN}
     starts = np.concatenate([data_set["starts"] for data_set in measured])
     record = {
         "n_data_sets": len(measured),
-        "n_chains": len(measured[0]["ess"]),
-        "ess": float(np.mean(everything["ess"])),
-        "ess_min": float(np.min(everything["ess"])),
-        "ess_max": float(np.max(everything["ess"])),
+        "n_chains": len(starts),
         "n_converged": sum(converged(data_set) for data_set in measured),
         "n_rest_converged": sum(data_set["r_hat_rest"] <= R_HAT_LIMIT for data_set in measured),
-        "n_likelihood_converged": sum(data_set["r_hat"]["log_likelihood"] <= R_HAT_LIMIT for data_set in measured),
+        "var_y": float(np.mean([data_set["var_y"] for data_set in measured])),
     }
-    record.update(_by_start("ess", everything["ess"], starts))
-    record.update(_by_start("ms_per_sweep", everything["ms_per_sweep"], starts))
-    for name in ("ess_per_second", "run_cpu_seconds", "run_wall_seconds", "ms_per_sweep"):
-        record[name] = float(np.mean(everything[name]))
-    for name in _MEANS:
-        record[name] = float(np.mean(everything[name]))
-    for name in ("train_mse_draw", "train_mse_mean", "test_mse_draw", "test_mse_mean", "var_y"):
-        record[name] = float(np.mean([data_set[name] for data_set in measured]))
+    for name, values in everything.items():
+        record[name] = float(np.mean(values))
+    for name in ("ess", "ess_per_second"):
+        record[f"{name}_median"] = float(np.median(everything[name]))
+        record[f"{name}_min"], record[f"{name}_max"] = map(float, (everything[name].min(), everything[name].max()))
+    for name in ("ess", "ms_per_sweep", "test_mse_mean"):
+        record.update(_by_start(name, everything[name], starts))
     for name in QUANTITIES:
-        record[f"r_hat_{name}"] = max(data_set["r_hat"][name] for data_set in measured)
-        record[f"r_hat_{name}_median"] = float(np.median([data_set["r_hat"][name] for data_set in measured]))
-        record[f"bulk_{name}"] = float(np.mean([data_set["bulk"][name] for data_set in measured]))
+        for kind, worst in (("r_hat", np.max), ("bulk", np.min), ("tail", np.min)):
+            values = [data_set[kind][name] for data_set in measured]
+            record[f"{kind}_{name}"] = float(worst(values))
+            record[f"{kind}_{name}_median"] = float(np.median(values))
     if references is not None:
-        gaps = np.concatenate(
-            [np.subtract(data_set["level"], level) for data_set, level in zip(measured, references, strict=True)]
-        )
-        record["reference_level"] = float(np.mean(references))
-        record["gap"], record["gap_lowest"] = float(np.mean(gaps)), float(np.min(gaps))
-        record.update(_by_start("gap", gaps, starts))
+        record.update(_against_references(measured, references, everything["ess"], starts))
     return record
+
+
+def _against_references(measured, references, ess, starts):
+    """Levels less the reference, and how many chains stand low, with whatever ESS."""
+    pairs = list(zip(measured, references, strict=True))
+    gaps = np.concatenate([np.subtract(data_set["level"], reference["level"]) for data_set, reference in pairs])
+    by_data_set = [np.mean(np.subtract(data_set["level"], reference["level"])) for data_set, reference in pairs]
+    limits = np.repeat(
+        [LOW_SD * reference["sd"] for _, reference in pairs], [len(data_set["level"]) for data_set, _ in pairs]
+    )
+    is_low = gaps < -limits
+    return {
+        "reference_level": float(np.mean([reference["level"] for reference in references])),
+        "gap": float(np.mean(gaps)),
+        "gap_lowest": float(np.min(gaps)),
+        "gap_se": float(np.std(by_data_set, ddof=1) / np.sqrt(len(pairs))) if len(pairs) > 1 else 0.0,
+        **_by_start("gap", gaps, starts),
+        "n_low": int(np.sum(is_low)),
+        "n_high": int(np.sum(ess > HIGH_ESS)),
+        "n_high_and_low": int(np.sum(is_low & (ess > HIGH_ESS))),
+    }
 
 
 def _by_start(name, values, starts):
     """Means of the chains of each kind of start."""
     return {f"{name}_{start}": float(np.mean(values[starts == start])) for start in dict.fromkeys(starts.tolist())}
+
+
+def by_chain(measured, **columns):
+    """A flat record for each chain of a data set, for a file; `columns` come first."""
+    names = {"start": "starts", "chain_seed": "seeds", **{name: name for name in ("level", *_BY_CHAIN)}}
+    return [
+        {**columns, **{name: measured[source][place] for name, source in names.items()}}
+        for place in range(len(measured["starts"]))
+    ]
 
 
 def number(value, digits=3):

@@ -3,7 +3,7 @@
 from . import hypercube
 from .command import run_script
 from .report import DEFINITIONS, Table, rows_with_rules, write_report
-from .row_cells import head, rate
+from .row_cells import head, level, rate
 from .summaries import number
 
 __all__ = ["NAME", "make", "specs"]
@@ -12,9 +12,9 @@ NAME = "table_2"
 specs = hypercube.specs
 
 _COLUMNS = [
-    ("", "data"), ("", "sampler"), ("ESS/s", "paper"), ("ESS/s", "here"), ("run, s", "paper"), ("run, s", "CPU"),
-    ("run, s", "wall"), ("ms a sweep", "all"), ("from", "empty"), ("from", "smc"), ("paper", "/ here"),
-    ("row visits", "a sweep"),
+    ("", "data"), ("", "sampler"), ("ESS/s", "paper"), ("ESS/s", "here"), ("", "(min-max)"), ("level -", "reference"),
+    ("run, s", "paper"), ("run, s", "CPU"), ("run, s", "wall"), ("paper", "/ here"), ("us a", "sweep"),
+    ("from", "empty"), ("from", "smc"), ("row visits", "a sweep"),
 ]  # fmt: skip
 
 
@@ -50,9 +50,11 @@ def make(store, settings, profile, folder="figures"):
 def _cells(record):
     paper, here = record["paper_run_seconds"], record["run_cpu_seconds"]
     cells = [*head(record), number(record["paper_ess_per_second"]), rate(record)]
-    cells += [number(value) for value in (paper, here, record["run_wall_seconds"])]
-    cells += [number(record[name]) for name in ("ms_per_sweep", "ms_per_sweep_empty", "ms_per_sweep_smc")]
-    return [*cells, number(paper / here if paper else None), f"{record['row_visits']:.0f}"]
+    cells.append(f"({record['ess_per_second_min']:.0f}-{record['ess_per_second_max']:.0f})")
+    cells += [level(record["gap"]), number(paper), number(here, 2), number(record["run_wall_seconds"], 2)]
+    cells.append(number(paper / here if paper else None, 2))
+    cells += [number(1e3 * record[name], 2) for name in ("ms_per_sweep", "ms_per_sweep_empty", "ms_per_sweep_smc")]
+    return [*cells, f"{record['row_visits']:.0f}"]
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ specs = real.specs
 NOT_AVAILABLE = "data not available"
 
 _COLUMNS = [
-    ("", "data"), ("", "sampler"), ("ESS", "paper"), ("ESS", "here"), ("", "(min-max)"), ("ESS from", "empty"),
-    ("ESS from", "prior"), ("from", "overgrown"), ("ESS from", "smc"), ("", "conv."),
+    ("", "data"), ("", "sampler"), ("ESS", "paper"), ("ESS", "mean"), ("", "median"), ("", "(min-max)"),
+    ("ESS from", "empty"), ("from", "prior"), ("from", "overgrown"), ("from", "smc"), ("", "conv."),
 ]  # fmt: skip
 
 
@@ -44,25 +44,26 @@ def make(store, settings, profile, folder="figures"):
             "Table 4. Effective sample size of the log-likelihood on real data.",
             _COLUMNS,
             rows_with_rules(groups, _cells),
-            [texts[key] for key in ("ess", "starts", "converged")] + [real.describe(settings, profile)],
+            [texts[key] for key in ("ess", "starts")] + [real.describe(settings, profile)],
         ),
         Table(
             "Table 4, what it hides. The same chains, all starts of a training set together.",
             HIDDEN_COLUMNS,
             rows_with_rules(present, hidden_cells),
-            [texts[key] for key in ("r_hat", "bulk", "changed")],
+            [texts[key] for key in ("r_hat", "bulk", "changed", "converged")],
         ),
     ]
-    return write_report(
-        folder, NAME, tables, [record for group in groups for record in group], store, settings, profile
-    )
+    records = [record for group in groups for record in group]
+    chains = real.chain_records(store, settings, profile)
+    return write_report(folder, NAME, tables, records, store, settings, profile, chains)
 
 
 def _cells(record):
     cells = [*head(record), number(record["paper_ess"])]
     if not record["available"]:
-        return [*cells, "-", NOT_AVAILABLE, *["-"] * 5]
-    cells += [number(record["ess"]), f"({short(record['ess_min'])}-{short(record['ess_max'])})"]
+        return [*cells, "-", "-", NOT_AVAILABLE, *["-"] * 5]
+    cells += [number(record["ess"]), number(record["ess_median"])]
+    cells += [f"({short(record['ess_min'])}-{short(record['ess_max'])})"]
     cells += [number(record.get(f"ess_{start}")) for start in ("empty", "prior", "overgrown", "smc")]
     return [*cells, is_converged(record)]
 

@@ -4,8 +4,8 @@ The stored numbers came from the code itself, so that they show change and not e
 the comparison with runs of the authors' scripts at the end; the effective size behind the numbers is compared with
 coda's own values in `test_diagnostics.py`.
 
-By chance a row fails in law with probability 3e-5, all 16 with 5e-4 (see `golden/regress.py`); a comparison with the
-authors fails with 2e-4, all three with 6e-4.
+By chance a row fails in law with probability 3e-5, one of all 24 with 7e-4 (see `golden/regress.py`); a comparison with
+the authors fails with 2e-4, all three with 6e-4.
 """
 
 import json
@@ -79,8 +79,11 @@ def test_stored_values_are_possible():
         n_draws = ROWS[name].n_sweeps - ROWS[name].n_burn
         assert np.all(row["ess"] > 0) and np.median(row["ess"]) < n_draws
         assert np.all(row["n_leaves"] >= ROWS[name].model.n_trees)
-        assert np.all((row["tree_changed"] > 0) & (row["tree_changed"] < 1))
-        assert all(len(np.unique(values)) > N_SEEDS // 2 for values in row.values()), "seeds must differ"
+        changed = row["tree_changed"]
+        assert np.all(changed < 1) and np.median(changed) > 0 and (np.all(changed > 0) or n_draws < N_SEEDS)
+        for quantity, values in row.items():
+            n_values = min(N_SEEDS, n_draws / 2) if quantity == "tree_changed" else N_SEEDS  # shares of few sweeps
+            assert len(np.unique(values)) > n_values // 2, f"{name}, {quantity}: seeds must differ"
 
 
 # What the comparison catches
@@ -91,6 +94,7 @@ ALTERED = {
     "leaf prior twice as wide": ("hypercube-2 pg", {"k": 1.0}),
     "leaf prior of many trees": ("friedman-5 growprune", {"k": 1.0}),
     "systematic for multinomial": ("hypercube-2 pg", {"resampling": "systematic"}),
+    "leaf prior, with ties": ("ties cgm", {"k": 1.0}),
 }
 
 
@@ -103,6 +107,12 @@ def test_an_altered_sampler_is_caught(change, seed):
     assert found.moved and not found.is_same
     assert all(found.p_values[quantity] < LEVEL for quantity in found.moved)
     assert measure(row, numbers=range(N_HASHED))[1] not in str(store.load_hashes())
+
+
+def test_another_start_is_caught(seed):
+    row = ROWS["hypercube-3 cgm overgrown"]
+    found = compare_law(replace(row, init_leaves=16), store.load_values()[row.name], new_draw(seed))
+    assert "n_leaves" in found.moved and found.n_new == 500
 
 
 class Law:

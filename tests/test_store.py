@@ -52,9 +52,12 @@ def test_the_key_depends_on_everything_that_the_draws_depend_on(monkeypatch):
     ]
     assert len({other.key for other in [spec, *others]}) == len(others) + 1
     assert spec_of(settings=replace(PAPER, name="the same")).key == spec.key
+    for_pg = replace(PAPER, n_particles=3, resampling="killing", ess_threshold=0.5, final="forced")
+    assert spec_of(settings=for_pg).key == spec.key
+    assert spec_of(sampler="pg", settings=for_pg).key != spec_of(sampler="pg").key
     before = spec.key
     monkeypatch.setattr(chains, "kernels_hash", lambda: "other kernels")
-    assert spec.key != before
+    assert spec_of().key != before
 
 
 def test_the_key_depends_on_the_data(monkeypatch):
@@ -71,8 +74,7 @@ def test_the_key_depends_on_the_data(monkeypatch):
 
 def test_the_hash_of_the_kernels_sees_every_source(tmp_path, monkeypatch):
     folder = tmp_path / "bart"
-    for name in ("kernels/splits.pyx", "kernels/lanes.h", "samplers/cgm.py", "backfitting.py", "chain.py", "data.py",
-                 "model.py", "priors.py"):  # fmt: skip
+    for name in ("kernels/splits.pyx", "kernels/lanes.h", "samplers/cgm.py", *chains._SOURCES):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("one")
     monkeypatch.setattr(bart, "__file__", str(folder / "__init__.py"))
@@ -86,6 +88,10 @@ def test_the_hash_of_the_kernels_sees_every_source(tmp_path, monkeypatch):
         (folder / "kernels/splits.so").write_text("built")
         chains.kernels_hash.cache_clear()
         assert chains.kernels_hash() in seen and len(seen) == 5
+        os.utime(folder / "kernels/splits.so", (1, 1))
+        chains.kernels_hash.cache_clear()
+        with pytest.raises(RuntimeError, match="is newer than the kernels.*make build"):
+            chains.kernels_hash()
     finally:
         chains.kernels_hash.cache_clear()
 
@@ -164,7 +170,12 @@ def test_a_damaged_file_is_named(tmp_path):
     path = Path(kept.path(spec))
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ValueError, match=path.name):
+    with pytest.raises(ValueError, match=f"{path.name}.*remove it"):
+        kept.read(spec)
+    assert kept.missing([spec]) == [spec], "a file that was cut is sampled again"
+    middle = len(whole) // 2
+    path.write_bytes(whole[:middle] + bytes(40) + whole[middle + 40 :])
+    with pytest.raises(ValueError, match=f"{path.name}.*remove it"):
         kept.read(spec)
     other = spec_of(chain=5)
     path.write_bytes(whole)
@@ -267,7 +278,7 @@ def start_driver(tmp_path, folder):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_killed_run_goes_on(tmp_path, how, rng):
     """Killed several times, in the middle of chains: the same chains in the end, none of them finished twice."""
     folder = tmp_path / "killed"
@@ -292,7 +303,20 @@ def test_a_killed_run_goes_on(tmp_path, how, rng):
     finished = [line["chain"] for line in log_of(folder) if line["event"] == "finished"]
     assert len(finished) == len(set(finished))
     assert not under_way(folder), "checkpoints of finished chains are removed"
-    assert not [path for path in folder.rglob("*.tmp") if path.parent.name == "under_way"]
+    assert not list(folder.rglob("*.tmp")) and not (folder / "under_way").exists()
+
+
+def test_what_a_killed_run_leaves_is_tidied(tmp_path):
+    kept, spec = store.Store(tmp_path), spec_of()
+    runner.run_missing(kept, [spec], 1, False)
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(log.read_text().splitlines()[:-1]) + '\n{"time": "2026')  # the last line was cut
+    os.makedirs(kept.scratch(spec))
+    (Path(kept.scratch(spec)) / "chain-000-state.npz").write_bytes(b"")
+    (Path(kept.path(spec)).parent / ".x.npz.1-2.tmp").write_bytes(b"")
+    runner.run_missing(kept, [spec], 1, False)
+    assert kept.finished() == {os.path.relpath(kept.path(spec), tmp_path)}
+    assert not list(tmp_path.rglob("*.tmp")) and not (tmp_path / "under_way").exists()
 
 
 def under_way(folder):
@@ -302,9 +326,8 @@ def under_way(folder):
 
 def progress_of(folder):
     """Changes with every checkpoint and every finished chain."""
-    return {str(path) for path in Path(folder).rglob("*-part-*.npz")} | {
-        str(path) for path in Path(folder).glob("friedman*/*.npz")
-    }
+    files = {os.path.join(place, name) for place, _, names in os.walk(folder) for name in names}
+    return {path for path in files if path.endswith(".npz") and "-state" not in path}
 
 
 def wait_until(condition, process, seconds=60.0):
