@@ -117,24 +117,7 @@ def specs(settings, profile):
 
 
 def make(store, settings, profile, folder="figures"):
-    """Write the tables from stored chains and return their text.
-
-    Parameters
-    ----------
-    store : Store
-    settings : Settings
-        Unused: each study names its own.
-    profile : Profile
-    folder : str
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    MissingChains
-    """
+    """Write the tables from stored chains and return their text."""
     records = [
         {"study": study, "settings": label, **_measured(store, profile, variant, problem, sampler)}
         for study, label, variant, problem, sampler in _rows(profile)
@@ -149,7 +132,8 @@ def make(store, settings, profile, folder="figures"):
         tables.append(Table(title, _COLUMNS, rows_with_rules(groups, _cells), [], n_left=3))
     tables[-1].notes += [_NOTE, DEFINITIONS["visits"]]
     tables[-1].notes.append(
-        f"Runs: hypercubes as in table 1 on {len(profile.ablation_seeds)} data set(s); Friedman: Friedman's function,"
+        "Settings: those of each row as named, the others those of the paper."
+        f" Runs: hypercubes as in table 1 on {len(profile.ablation_seeds)} data set(s); Friedman: Friedman's function,"
         f" 500 rows, 10 features, noise sd 1, m = {PAPER.real_trees}, {profile.ablation_sweeps} sweeps, the last"
         f" {profile.ablation_sweeps - profile.ablation_burn} kept, on {len(_seeds(profile, FRIEDMAN))} data set(s); a"
         " chain from each kind of start. The order of the trees is an ablation where there are several, noise-free"

@@ -47,24 +47,7 @@ def specs(settings, profile):
 
 
 def make(store, settings, profile, folder="figures"):
-    """Write the table from stored chains and return its text.
-
-    Parameters
-    ----------
-    store : Store
-    settings : Settings
-        Unused.
-    profile : Profile
-    folder : str
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    MissingChains
-    """
+    """Write the table from stored chains and return its text."""
     records = [_record(store.read_all(_chain_specs(profile, *cell)), *cell) for cell in _cells_of(profile)]
     groups = [[record for record in records if record["dim"] == dim] for dim in profile.dims]
     n_runs = sum(record["n_runs"] for record in records)

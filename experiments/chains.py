@@ -200,7 +200,7 @@ def run_chain(spec, path, scratch):
         "seed": spec.seed,
         "cpu_seconds": float(traces["seconds"].sum()),
         "wall_seconds": float(wall_seconds),
-        "provenance": provenance(),
+        "provenance": {**provenance(), "date": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())},
     }
     write_record(path, {"header": header, "traces": traces, **more}, compress=True)
     shutil.rmtree(scratch, ignore_errors=True)
@@ -288,7 +288,6 @@ def provenance():
         "versions": versions,
         "commit": _commit(),
         "kernels": kernels_hash(),
-        "date": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
     }
 
 

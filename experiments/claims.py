@@ -60,23 +60,7 @@ def expected_leaves(alpha, beta, max_depth=400):
 
 
 def make(store, settings, profile, folder="figures"):
-    """Write the tables from stored chains and return their text.
-
-    Parameters
-    ----------
-    store : Store
-    settings : Settings
-    profile : Profile
-    folder : str
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    MissingChains
-    """
+    """Write the tables from stored chains and return their text."""
     cubes = [_cube_records(store, settings, profile, group) for group in hypercube.rows(store, settings, profile)]
     groups = [_real_records(store, settings, profile, group) for group in real.rows(store, settings, profile)
               if group[0]["available"]]  # fmt: skip
@@ -196,7 +180,7 @@ def _prior_record(chains, dim):
         "vertices": 2**dim,
         "prior_leaves": float(leaves.mean()),
         "prior_leaves_se": float(np.std([chain.traces["n_leaves"].mean() for chain in chains], ddof=1)
-                                 / np.sqrt(len(chains))) if len(chains) > 1 else float("nan"),  # fmt: skip
+                                 / np.sqrt(len(chains))) if len(chains) > 1 else None,  # fmt: skip
         "prior_leaves_sd": float(leaves.std(ddof=1)),
         "prior_leaves_low": float(np.quantile(leaves, 0.05)),
         "prior_leaves_high": float(np.quantile(leaves, 0.95)),

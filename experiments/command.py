@@ -19,7 +19,7 @@ STORE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "runs")
 def add_options(parser):
     """Add what every script understands."""
     effort = parser.add_mutually_exclusive_group()
-    effort.add_argument("--full", action="store_true", help="the paper's settings, ten seeds or more (default)")
+    effort.add_argument("--full", action="store_true", help="the paper's settings, ten data sets a hypercube (default)")
     effort.add_argument("--quick", action="store_true", help="the same sweeps on fewer data sets: minutes")
     effort.add_argument("--tiny", action="store_true", help="seconds, for tests: figures without meaning")
     add = parser.add_argument

@@ -145,19 +145,7 @@ def specs(settings, profile):
 
 
 def make(store=None, settings=PAPER, profile=None, folder="figures"):
-    """Sample a tree, draw its partial trees, and write figure, caption and data.
-
-    Parameters
-    ----------
-    store, settings, profile
-        Unused: the figure is of one small problem under PAPER.
-    folder : str
-
-    Returns
-    -------
-    str
-        The caption.
-    """
+    """Sample a tree, draw its partial trees, and write figure, caption and data."""
     problem = hypercube(2, DATA_SEED, PAPER.label_noise)
     structure, sweep = sampled_tree(problem)
     stages = partial_trees(structure)

@@ -21,19 +21,7 @@ def specs(settings, profile):
 
 
 def make(store=None, settings=PAPER, profile=None, folder="figures"):
-    """Draw the data set, and write figure, caption and data.
-
-    Parameters
-    ----------
-    store, settings, profile
-        Unused: the figure is of one small problem under PAPER.
-    folder : str
-
-    Returns
-    -------
-    str
-        The caption.
-    """
+    """Draw the data set, and write figure, caption and data."""
     problem = hypercube(2, DATA_SEED, PAPER.label_noise)
     with pictures.style():
         figure = draw(problem)

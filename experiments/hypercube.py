@@ -151,9 +151,6 @@ def describe(settings, profile):
     return (
         f"Runs: {len(seeds)} data sets a dimension (data seeds {seeds[0]} to {seeds[-1]}), {len(START_KINDS)} chains a"
         f" sampler and data set, one from each kind of start, {profile.n_sweeps} sweeps, the last {kept} kept. Model:"
-        f" m = 1, alpha {settings.alpha:g}, beta {betas} for D = {', '.join(map(str, profile.dims))},"
-        f" k = {settings.k:g}, nu = {settings.nu:g} (noise shape '{settings.noise_shape}'), q = {settings.q:g},"
-        f" sigma_hat by '{settings.sigma_hat}', label noise sd {settings.label_noise:g}, thresholds"
-        f" '{settings.threshold}'; PG: {settings.n_particles} particles, {settings.resampling} resampling after every"
-        f" stage, bookkeeping '{settings.bookkeeping}'."
+        f" m = 1, alpha {settings.alpha:g}, beta {betas} for D = {', '.join(map(str, profile.dims))}, label noise sd"
+        f" {settings.label_noise:g}, {settings.describe()}."
     )

@@ -100,8 +100,6 @@ def describe(settings, profile):
     return (
         f"Runs: {len(profile.real_splits)} training set(s), {profile.real_chains} chains a sampler and training set,"
         f" {profile.real_sweeps} sweeps, the last {kept} kept. Model: m = {settings.real_trees}, alpha"
-        f" {settings.alpha:g}, beta {settings.real_beta:g}, k = {settings.k:g}, nu = {settings.nu:g},"
-        f" q = {settings.q:g}, sigma_hat by '{settings.sigma_hat}'; PG: {settings.n_particles} particles,"
-        f" {settings.resampling} resampling after every stage. The data sets below the paper's three are stand-ins of"
-        " our own, for which the paper has no numbers; table 3 says what each is."
+        f" {settings.alpha:g}, beta {settings.real_beta:g}, {settings.describe()}. The data sets below the paper's"
+        " three are stand-ins of our own, for which the paper has no numbers; table 3 says what each is."
     )

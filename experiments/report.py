@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import textwrap
 from dataclasses import dataclass, field
@@ -53,12 +54,12 @@ DEFINITIONS = {
     ),
     "changed": "chg %: share of tree updates after which the structure (tree) or the root's rule (root) differs.",
     "seconds": (
-        "Seconds: CPU seconds of the thread that samples, in sweeps only, without set-up, storage and prediction; wall"
-        " seconds beside them. Run: all sweeps of one chain. ESS/s: mean over chains of ESS / CPU seconds of the KEPT"
-        " sweeps; in brackets where a data set of the row is not converged, as the number means nothing then. The"
-        " paper's run is its ESS / (ESS/s), on its authors' machine; the paper does not say whether its seconds are"
-        " those of all sweeps or of the kept ones, so that paper / here, which takes them for all, is good to a"
-        " factor of two."
+        "Seconds: CPU seconds of the thread that samples, in sweeps, without set-up, files and prediction; wall"
+        " seconds, set-up included, beside them. Run: all sweeps of one chain. ESS/s: mean over chains of ESS / CPU"
+        " seconds of the KEPT sweeps; in brackets where a data set of the row is not converged, as the number means"
+        " nothing then. The paper's run is its ESS / (ESS/s), on its authors' machine; the paper does not say whether"
+        " its seconds are those of all sweeps or of the kept ones, so that paper / here, which takes them for all, is"
+        " good to a factor of two."
     ),
     "visits": (
         "Row visits, a cost that no implementation changes: for every rule that is tried, the rows of its node (PG: of"
@@ -98,7 +99,7 @@ class Table:
     n_left: int = 2
 
     def text(self):
-        """The table with title and notes, at most 120 columns wide."""
+        """The table; title and notes are wrapped."""
         lines = [[first for first, _ in self.columns], [second for _, second in self.columns]]
         cells = lines + [row for row in self.rows if row is not None]
         widths = [max(len(row[place]) for row in cells) for place in range(len(self.columns))]
@@ -138,7 +139,10 @@ def origin_record(store, settings, profile):
 
 
 def origin_line(origin):
-    """The same in one paragraph, for the text files."""
+    """The same in one paragraph, for the text files.
+
+    The chains are all those that the program has read by then: with `run_all`, those of earlier items too.
+    """
     parts = []
     for record in origin["chains"]:
         versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
@@ -194,7 +198,15 @@ def _write_csv(path, records):
 
 
 def write_json(path, record):
-    """Write plain values as JSON, atomically."""
+    """Write plain values as JSON, atomically; numbers that JSON does not have become texts such as "inf"."""
     with atomic_file(path, "w") as file:
-        json.dump(record, file, indent=1)
+        json.dump(_finite(record), file, indent=1, allow_nan=False)
         file.write("\n")
+
+
+def _finite(value):
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -26,7 +26,7 @@ from . import (
 )
 from .command import add_options, check_surroundings, one_line_errors, parse, say
 from .runner import run_missing
-from .store import unique
+from .store import MissingChains, unique
 
 __all__ = ["ITEMS", "main"]
 
@@ -105,11 +105,14 @@ def _make(name, module, options):
     """Make and print an item; False where it failed: the others are made all the same."""
     try:
         say(module.make(options.store, options.settings, options.profile, options.out))
+    except (MissingChains, OSError) as error:
+        print(f"error: {name}: {error}", file=sys.stderr)
     except Exception:
         print(f"error: {name}", file=sys.stderr)
         traceback.print_exc()
-        return False
-    return True
+    else:
+        return True
+    return False
 
 
 if __name__ == "__main__":

@@ -78,18 +78,20 @@ def _run(store, missing, n_jobs, bar):
                 spec = running.pop(future)
                 try:
                     header = future.result()
-                except concurrent.futures.process.BrokenProcessPool as error:
-                    text = "a worker process was killed (out of memory?); the same command goes on from here"
-                    raise RuntimeError(text) from error
+                except concurrent.futures.process.BrokenProcessPool:
+                    raise
                 except Exception as error:
                     raise RuntimeError(f"{store.path(spec)} failed: {error!r}") from error
                 store.log("finished", spec, cpu_seconds=round(header["cpu_seconds"], 3))
                 cpu_seconds += header["cpu_seconds"]
                 bar.finish(spec)
-    except BaseException:
+    except BaseException as error:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             process.terminate()
+        if isinstance(error, concurrent.futures.process.BrokenProcessPool):
+            text = "a worker process was killed (out of memory?); the same command goes on from here"
+            raise RuntimeError(text) from error
         raise
     pool.shutdown()
     return cpu_seconds

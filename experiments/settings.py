@@ -92,6 +92,15 @@ class Settings:
             )
         raise ValueError(f"name: expected cgm, growprune or pg, got {name!r}")
 
+    def describe(self):
+        """What is common to all problems, for the notes of a table."""
+        return (
+            f"k = {self.k:g}, nu = {self.nu:g} (noise shape '{self.noise_shape}'), q = {self.q:g}, sigma_hat by"
+            f" '{self.sigma_hat}', thresholds '{self.threshold}', trees in {self.tree_order} order; PG:"
+            f" {self.n_particles} particles, {self.resampling} resampling after every stage, bookkeeping"
+            f" '{self.bookkeeping}'"
+        )
+
     def as_dict(self):
         """Plain values, for the files."""
         return asdict(self)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import time
 import zipfile
@@ -22,6 +23,8 @@ except ImportError:  # not on Windows: two runs at a time then sample some chain
 __all__ = ["MissingChains", "Store", "StoredChain"]
 
 _LOCK_SECONDS = 5.0
+# What `bart.storage.atomic_file` leaves where a process is killed while it writes.
+_HALF_WRITTEN = re.compile(r"\..+\.npz\.\d+-[0-9a-f]{8}\.tmp")
 
 
 class MissingChains(RuntimeError):
@@ -161,7 +164,6 @@ class Store:
                 if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) is not None and file.read(1) != b"\n":
                     file.write(b"\n")
         finished = self.finished()
-        under_way = os.path.join(self.folder, "under_way")
         for spec in unique(specs):
             path = self.path(spec)
             if not zipfile.is_zipfile(path):
@@ -170,9 +172,10 @@ class Store:
                 self.log("finished", spec)
             if os.path.exists(self.scratch(spec)):
                 shutil.rmtree(self.scratch(spec), ignore_errors=True)
-        for folder, _, names in os.walk(self.folder):
-            for name in names:
-                if name.endswith(".tmp"):
+        under_way = os.path.join(self.folder, "under_way")
+        for folder in {os.path.dirname(self.path(spec)) for spec in specs}:
+            for name in os.listdir(folder) if os.path.isdir(folder) else []:
+                if _HALF_WRITTEN.fullmatch(name):
                     os.unlink(os.path.join(folder, name))
         if os.path.isdir(under_way) and not os.listdir(under_way):
             os.rmdir(under_way)

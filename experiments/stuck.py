@@ -56,23 +56,7 @@ def specs(settings, profile):
 
 
 def make(store, settings, profile, folder="figures"):
-    """Write the table and the figure from stored chains and return the text of both.
-
-    Parameters
-    ----------
-    store : Store
-    settings : Settings
-    profile : Profile
-    folder : str
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    MissingChains
-    """
+    """Write the table and the figure from stored chains and return the text of both."""
     points = {dim: _points(store, settings, profile, dim) for dim in profile.dims}
     cubes = [
         [{**record, "ess_frozen": float(np.mean(points[dim][FROZEN][:, 0]))} for record in group]

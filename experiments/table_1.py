@@ -25,23 +25,7 @@ _REFERENCE_COLUMNS = [
 
 
 def make(store, settings, profile, folder="figures"):
-    """Write the table from stored chains and return its text.
-
-    Parameters
-    ----------
-    store : Store
-    settings : Settings
-    profile : Profile
-    folder : str
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    MissingChains
-    """
+    """Write the table from stored chains and return its text."""
     groups = hypercube.rows(store, settings, profile)
     texts = DEFINITIONS
     tables = [

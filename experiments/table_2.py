@@ -19,23 +19,7 @@ _COLUMNS = [
 
 
 def make(store, settings, profile, folder="figures"):
-    """Write the table from stored chains and return its text.
-
-    Parameters
-    ----------
-    store : Store
-    settings : Settings
-    profile : Profile
-    folder : str
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    MissingChains
-    """
+    """Write the table from stored chains and return its text."""
     groups = hypercube.rows(store, settings, profile)
     table = Table(
         "Table 2. Effective sample size per second on hypercube-D, the chains of table 1.",

@@ -20,20 +20,7 @@ def specs(settings, profile):
 
 
 def make(store, settings, profile, folder="figures"):
-    """Write the table and return its text.
-
-    Parameters
-    ----------
-    store : Store
-        Unused.
-    settings : Settings
-    profile : Profile
-    folder : str
-
-    Returns
-    -------
-    str
-    """
+    """Write the table and return its text."""
     names = [*real_data.PAPER_SETS, *real_data.STAND_INS, real.EMBEDDED]
     split = [[_record(name) for name in names if (name in paper.REAL_SHAPES) is mine] for mine in (True, False)]
     groups = [group for group in split if group]

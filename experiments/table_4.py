@@ -19,23 +19,7 @@ _COLUMNS = [
 
 
 def make(store, settings, profile, folder="figures"):
-    """Write the table from stored chains and return its text.
-
-    Parameters
-    ----------
-    store : Store
-    settings : Settings
-    profile : Profile
-    folder : str
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    MissingChains
-    """
+    """Write the table from stored chains and return its text."""
     groups = real.rows(store, settings, profile)
     present = [group for group in groups if group[0]["available"]]
     texts = DEFINITIONS

@@ -25,23 +25,7 @@ _MISPRINT = (
 
 
 def make(store, settings, profile, folder="figures"):
-    """Write the table from stored chains and return its text.
-
-    Parameters
-    ----------
-    store : Store
-    settings : Settings
-    profile : Profile
-    folder : str
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    MissingChains
-    """
+    """Write the table from stored chains and return its text."""
     groups = real.rows(store, settings, profile)
     table = Table(
         "Table 5. Effective sample size per second on real data, the chains of table 4.",

@@ -1,26 +1,17 @@
-"""Experiments: settings and numbers against their definitions, tables and figures in the smallest profile."""
+"""Experiments: settings and numbers against their definitions."""
 
-import ast
-import csv
-import importlib
 import json
-import os
-import re
-import subprocess
 import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from chain_helpers import child_environment
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.append(str(ROOT))  # last: the build under test comes before the source tree
 
-import bart  # noqa: E402
 from bart import diagnostics  # noqa: E402
 from experiments import (  # noqa: E402
     ablations,
@@ -28,25 +19,19 @@ from experiments import (  # noqa: E402
     authors_runs,
     chains,
     claims,
-    command,
     hypercube,
     paper,
     problems,
-    real,
     report,
     row_cells,
-    run_all,
     runner,
     store,
     stuck,
     summaries,
-    table_4,
 )
 from experiments.settings import AUTHORS, PAPER, PROFILES  # noqa: E402
 
 TINY = PROFILES["tiny"]
-TABLES = ("table_1", "table_2", "table_3", "table_4", "table_5", "claims", "stuck", "ablations", "authors_runs")
-FIGURES = ("figure_1", "figure_2", "figure_3", "figure_s1", "figure_s2", "figure_stuck")
 
 
 # Settings and the paper's numbers
@@ -279,167 +264,3 @@ def test_the_scripts_runs_are_counted_against_quantiles(monkeypatch):
     found = [record[f"leaves_{name}"] for name in ("low", "median", "high")]
     assert found == pytest.approx([2.0, 51.0, 100.0])
     assert record["leaves_inside"] == 2 and record["level_inside"] == 3 and record["n_runs"] == 3
-
-
-# The driver
-
-
-def run_driver(*arguments, data=None):
-    environment = child_environment()
-    environment.pop("PGBART_DATA", None)
-    environment["XDG_CACHE_HOME"] = os.path.join(tempfile.gettempdir(), "pgbart-tests-without-downloads")
-    if data is not None:
-        environment["PGBART_DATA"] = str(data)
-    environment["PYTHONPATH"] += f":{ROOT}"
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", *map(str, arguments)],
-        capture_output=True, text=True, env=environment, check=False, cwd=ROOT,
-    )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def tiny_run(tmp_path_factory):
-    """Everything in the smallest profile, on the embedded data."""
-    for package in ("sklearn", "arviz", "matplotlib"):
-        pytest.importorskip(package)
-    folder = tmp_path_factory.mktemp("tiny")
-    command_line = (
-        "experiments.run_all", "--tiny", "--no-progress", "--out", folder / "figures", "--store", folder / "runs"
-    )  # fmt: skip
-    run = run_driver(*command_line)
-    assert run.returncode == 0, run.stderr
-    return folder, run.stdout, command_line
-
-
-def test_the_driver_prints_every_item(tiny_run):
-    _, text, _ = tiny_run
-    titles = [f"Table {number}." for number in range(1, 6)] + [f"Figure {number}." for number in (1, 2, 3)]
-    titles += [f"Supplement, figure {number}." for number in (1, 2)] + [f"Ablation {number}." for number in range(1, 5)]
-    titles += ["Claim:", "Stuck chains.", "The authors' scripts", "not converged", "Wall time", "data not available"]
-    for title in titles:
-        assert title in text, title
-    words = " ".join(text.split())
-    for key, definition in report.DEFINITIONS.items():
-        assert " ".join(definition.split())[:60] in words, key
-    assert re.search(r"D = 2 +CGM +752", text)
-    assert re.search(r"CaliforniaHouses +PG +76\.8 +- +- +data not available", text)
-    assert max(len(line) for line in text.splitlines() if not line.startswith("Files")) <= 140
-
-
-def test_the_driver_writes_every_file(tiny_run):
-    folder, text, _ = tiny_run
-    names = {path.name for path in (folder / "figures").iterdir()}
-    expected = {f"{stem}.{end}" for stem in TABLES for end in ("txt", "csv", "json")}
-    expected |= {"table_1_chains.csv", "table_4_chains.csv"}
-    assert names == expected | {f"{stem}.{end}" for stem in FIGURES for end in ("txt", "png", "json")}
-    for stem in TABLES:
-        assert (folder / "figures" / f"{stem}.txt").read_text().strip() in text
-        record = json.loads((folder / "figures" / f"{stem}.json").read_text())
-        origin = record["provenance"]
-        assert origin["profile"]["name"] == "tiny"
-        assert all(part["cpu"] and part["kernels"] == chains.kernels_hash() for part in origin["chains"])
-        with open(folder / "figures" / f"{stem}.csv", newline="") as file:
-            assert len(list(csv.DictReader(file))) == len(record["table"])
-    for stem in FIGURES:
-        assert (folder / "figures" / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_second_run_samples_nothing_and_writes_the_same(tiny_run):
-    folder, text, command_line = tiny_run
-    before = {path.name: path.read_bytes() for path in (folder / "figures").glob("*.[tcp]*")}
-    run = run_driver(*command_line)
-    assert run.returncode == 0, run.stderr
-    assert ", 0 of them to sample" in run.stdout and "Sampled 0 chains" in run.stdout
-    assert {path.name: path.read_bytes() for path in (folder / "figures").glob("*.[tcp]*")} == before
-
-
-def test_a_script_reads_the_store_and_never_samples(tiny_run, tmp_path):
-    folder, text, _ = tiny_run
-    n_files = len(list((folder / "runs").rglob("*.npz")))
-    arguments = ("--tiny", "--out", tmp_path)
-    run = run_driver("experiments.table_1", *arguments, "--store", folder / "runs")
-    assert run.returncode == 0 and run.stdout.strip() in text
-    assert len(list((folder / "runs").rglob("*.npz"))) == n_files
-    run = run_driver("experiments.table_1", *arguments, "--store", tmp_path / "empty")
-    assert run.returncode == 1 and not (tmp_path / "empty").exists()
-    assert re.fullmatch(
-        rf"error: 32 of 32 chains are not in {tmp_path}/empty .*: python -m experiments.run_all --only table_1 --tiny"
-        rf" --store {tmp_path}/empty\n",
-        run.stderr,
-    )
-
-
-def test_no_script_of_an_item_samples():
-    for module in run_all.ITEMS.values():
-        names = {node.attr for node in ast.walk(ast.parse(Path(module.__file__).read_text()))
-                 if isinstance(node, ast.Attribute)}  # fmt: skip
-        assert not names & {"run_missing", "run_chain"}, module.__name__
-        if module.NAME != "figure_1":
-            assert "sample" not in names, module.__name__
-
-
-def test_each_item_is_a_script_of_its_own():
-    assert [f"table_{number}" for number in range(1, 6)] == [name for name in run_all.ITEMS if name.startswith("table")]
-    for name, module in run_all.ITEMS.items():
-        assert module.NAME == name and module.__doc__
-        assert importlib.import_module(f"experiments.{name}") is module
-        ends = Path(module.__file__).read_text()
-        assert ends.endswith("if __name__ == \"__main__\":\n    run_script(NAME, specs, make, __doc__)\n")
-        assert isinstance(module.specs(PAPER, TINY), list)
-
-
-def test_the_real_rows_with_the_data_at_hand(data_dir, tmp_path):
-    profile = replace(TINY, real_sweeps=4, real_burn=0, real_chains=4)
-    kept = store.Store(tmp_path / "runs")
-    specs = real.specs(PAPER, profile)
-    assert {spec.problem for spec in specs} >= {"CaliforniaHouses", "gas", "pol", "ct_slices_head", "diabetes"}
-    runner.run_missing(kept, specs, 2, False)
-    text = table_4.make(kept, PAPER, profile, str(tmp_path))
-    row = next(line for line in text.splitlines() if re.match("CaliforniaHouses +PG", line))
-    assert row.split()[2] == "76.8" and "not available" not in row
-    assert len(re.findall("data not available", text)) == 6  # the two large sets of the paper
-    assert re.search(r"^gas +CGM +- ", text, re.MULTILINE)
-
-
-def test_the_authors_settings_run(tmp_path):
-    profile = replace(TINY, dims=(2,), n_sweeps=20, n_burn=4)
-    kept = store.Store(tmp_path / "runs")
-    runner.run_missing(kept, hypercube.specs(AUTHORS, profile), 2, False)
-    text = run_all.ITEMS["table_1"].make(kept, AUTHORS, profile, str(tmp_path))
-    assert "Settings 'authors'" in text and "label noise sd 0," in " ".join(text.split())
-
-
-def test_command_lines(tmp_path):
-    def parse(*arguments):
-        parser = command.argparse.ArgumentParser()
-        command.add_options(parser)
-        return command.parse(parser, list(arguments))
-
-    options = parse()
-    assert options.profile.name == "full" and options.settings is PAPER and options.out == "figures"
-    assert Path(options.store.folder) == ROOT / "experiments" / "runs"
-    options = parse("--quick", "--settings", "authors", "--out", "x", "--store", str(tmp_path))
-    assert options.profile.name == "quick" and options.settings is AUTHORS and options.store.folder == str(tmp_path)
-    for bad in (["--quick", "--full"], ["--settings", "mine"]):
-        with pytest.raises(SystemExit):
-            parse(*bad)
-    for bad in (["--jobs", "0"], ["--only", "table_9"]):
-        with pytest.raises(SystemExit):
-            run_all.main(bad)
-
-
-def test_one_item_that_fails_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
-    def fails(*_):
-        raise OSError("no space")
-
-    monkeypatch.setattr(run_all.ITEMS["figure_2"], "make", fails)
-    arguments = ["--tiny", "--no-progress", "--only", "figure_1", "figure_2", "table_3"]
-    assert run_all.main([*arguments, "--out", str(tmp_path), "--store", str(tmp_path / "runs")]) == 1
-    captured = capsys.readouterr()
-    assert "Figure 1." in captured.out and "Table 3." in captured.out
-    assert "no space" in captured.err and "failed: figure_2" in captured.err
-
-
-def test_the_package_knows_nothing_of_the_experiments():
-    for path in Path(bart.__file__).parent.rglob("*.py"):
-        assert "experiments" not in path.read_text(), path

@@ -11,6 +11,7 @@ import numpy as np
 import scipy
 
 from bart.kernels import sweep
+from bart.storage import atomic_file
 
 from .rows import N_SEEDS, QUANTITIES, ROWS
 
@@ -69,8 +70,14 @@ def _compiler(library):
     return "gcc " + found[1].decode() if found[1] else "clang " + found[3].decode()
 
 
-def load_values(folder=FOLDER):
+def load_values(folder=FOLDER, all_rows=True):
     """The stored values of all rows.
+
+    Parameters
+    ----------
+    folder : str or os.PathLike
+    all_rows : bool
+        Refuse a record that does not hold just the rows of rows.py.
 
     Returns
     -------
@@ -84,7 +91,7 @@ def load_values(folder=FOLDER):
     """
     path = Path(folder) / "ess.json"
     rows = _read(path).get("rows")
-    if not isinstance(rows, dict) or set(rows) != set(ROWS):
+    if not isinstance(rows, dict) or (all_rows and set(rows) != set(ROWS)):
         names = sorted(set(rows) ^ set(ROWS)) if isinstance(rows, dict) else "rows"
         raise _unusable(path, f"it does not hold just the rows of rows.py, see {names}")
     found = {}
@@ -148,9 +155,8 @@ def save_hashes(machines, folder=FOLDER):
 
 
 def _write(path, text):
-    partial = path.with_name(path.name + ".new")
-    partial.write_text(text)
-    os.replace(partial, path)
+    with atomic_file(path, "w") as file:
+        file.write(text)
 
 
 def _read(path):
