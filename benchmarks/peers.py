@@ -26,8 +26,7 @@ from experiments.report import WIDTH, write_json
 from . import measure
 from .peer_tables import PEERS, STORED, STORED_PASS, ess_table, stored_table, update_table
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-FOLDER = os.path.join(os.path.dirname(HERE), "build", "peers")
+FOLDER = os.path.join(os.path.dirname(measure.HERE), "build", "peers")
 PRIOR = {"n_trees": 200, "alpha": 0.95, "beta": 2.0, "k": 2.0, "nu": 3.0, "q": 0.9}
 N_PARTICLES = 10
 N_HELD_OUT = 50
@@ -74,14 +73,14 @@ class Worker:
         environment = {**os.environ, **ONE_THREAD}
         if system in PEERS:
             environment.pop("PYTHONPATH", None)
-            command = [peer_python(system), "-P", os.path.join(HERE, "peer_runs.py")]
+            command = [peer_python(system), "-P", os.path.join(measure.HERE, "peer_runs.py")]
         else:
             command = [sys.executable, "-m", "benchmarks.peer_runs"]
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
         task = {**task, "system": system, "data": data, "seed": seed}
         self._process = subprocess.Popen(
             [*command, json.dumps(task)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
-            env=environment, cwd=os.path.dirname(HERE))
+            env=environment, cwd=os.path.dirname(measure.HERE))
         self.about = self._answer()
 
     def _answer(self):
@@ -286,7 +285,7 @@ def main(arguments=None):
     missing = [name for name in options.peers if not os.path.exists(peer_python(name))]
     systems = [*measure.SAMPLERS, *(name for name in options.peers if name not in missing)]
     record = {"provenance": origin, "missing": missing, "stored_us": STORED, "stored_ns_a_row_of_a_pass": STORED_PASS}
-    out = options.out or (None if options.quick else os.path.join(HERE, "results", "peers.json"))
+    out = options.out or (None if options.quick else os.path.join(measure.HERE, "results", "peers.json"))
     for part in options.only:
         run, tables = PARTS[part]
         record[part], versions = run(options, systems)

@@ -98,11 +98,11 @@ def _seeds(profile, problem):
 
 def _rows(profile):
     """Every row of every study: its number, label, settings, problem and sampler, without repeats."""
-    for number_, (_, samplers, variants) in enumerate(studies(profile)):
+    for study, (_, samplers, variants) in enumerate(studies(profile)):
         for label, settings in variants.items():
             for problem in _problems(profile, settings):
                 for sampler in samplers if problem != FRIEDMAN else ("pg",):
-                    yield number_, label, settings, problem, sampler
+                    yield study, label, settings, problem, sampler
 
 
 def specs(settings, profile):

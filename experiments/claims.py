@@ -147,11 +147,9 @@ def _cube_cells(record):
 
 def _real_records(store, settings, profile, group):
     """The rows of one data set with leaves a tree, and errors over the best sampler's on each training set."""
-    chains = [record for record in real.chain_records(store, settings, profile)
-              if record["problem"] == group[0]["problem"]]  # fmt: skip
+    name = group[0]["problem"]
     errors = np.array([
-        [np.mean([record["test_mse_mean"] for record in chains
-                  if (record["data_seed"], record["sampler"]) == (split, sampler)])
+        [np.mean(real.measured(store, settings, profile, name, split, sampler)["test_mse_mean"])
          for sampler in paper.SAMPLERS]
         for split in profile.real_splits
     ])  # fmt: skip

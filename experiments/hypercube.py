@@ -114,15 +114,11 @@ def rows(store, settings, profile):
         data_sets = [measured(store, settings, profile, dim, seed) for seed in profile.data_seeds]
         group = []
         for sampler in paper.SAMPLERS:
-            ess = paper.HYPERCUBE_ESS.get(dim, {}).get(sampler)
-            rate = paper.HYPERCUBE_ESS_PER_SECOND.get(dim, {}).get(sampler)
             record = {
                 "problem": f"D = {dim}",
                 "dim": dim,
                 "sampler": sampler,
-                "paper_ess": ess,
-                "paper_ess_per_second": rate,
-                "paper_run_seconds": ess / rate if ess else None,
+                **paper.columns(paper.HYPERCUBE_ESS, paper.HYPERCUBE_ESS_PER_SECOND, dim, sampler),
             }
             of_sampler = [found[sampler] for found, _ in data_sets]
             group.append({**record, **summarise(of_sampler, [truth for _, truth in data_sets])})

@@ -48,3 +48,23 @@ REAL_ESS_PER_SECOND = {
     "YearPredictionMSD": {"cgm": 2.018e-3, "growprune": 7.029e-3, "pg": 14.070e-3},
     "CTslices": {"cgm": 0.080e-3, "growprune": 0.615e-3, "pg": 2.115e-3},
 }
+
+
+def columns(ess, ess_per_second, problem, sampler):
+    """What the paper says of a sampler on a problem, from a pair of its tables; None where it says nothing.
+
+    Parameters
+    ----------
+    ess, ess_per_second : dict
+        `HYPERCUBE_ESS` and `HYPERCUBE_ESS_PER_SECOND`, or `REAL_ESS` and `REAL_ESS_PER_SECOND`.
+    problem : int or str
+    sampler : str
+
+    Returns
+    -------
+    dict
+        ``paper_ess``, ``paper_ess_per_second`` and their quotient ``paper_run_seconds``.
+    """
+    value, rate = (table.get(problem, {}).get(sampler) for table in (ess, ess_per_second))
+    seconds = value / rate if value else None
+    return {"paper_ess": value, "paper_ess_per_second": rate, "paper_run_seconds": seconds}

@@ -8,7 +8,7 @@ from . import paper, real_data
 from .chains import ChainSpec
 from .summaries import by_chain, measure, summarise
 
-__all__ = ["EMBEDDED", "chain_records", "data_sets", "describe", "rows", "sampler_specs", "specs"]
+__all__ = ["EMBEDDED", "chain_records", "data_sets", "describe", "measured", "rows", "sampler_specs", "specs"]
 
 EMBEDDED = "diabetes"
 
@@ -55,26 +55,23 @@ def rows(store, settings, profile):
     for name in data_sets():
         group = []
         for sampler in paper.SAMPLERS:
-            ess = paper.REAL_ESS.get(name, {}).get(sampler)
-            rate = paper.REAL_ESS_PER_SECOND.get(name, {}).get(sampler)
             record = {
                 "problem": name,
                 "sampler": sampler,
                 "available": bool(real_data.available(name)),
-                "paper_ess": ess,
-                "paper_ess_per_second": rate,
-                "paper_run_seconds": ess / rate if ess else None,
+                **paper.columns(paper.REAL_ESS, paper.REAL_ESS_PER_SECOND, name, sampler),
             }
             if record["available"]:
-                record.update(summarise([_measured(store, settings, profile, name, split, sampler)
-                                         for split in profile.real_splits]))  # fmt: skip
+                record.update(summarise([measured(store, settings, profile, name, split, sampler)
+                                        for split in profile.real_splits]))  # fmt: skip
             group.append(record)
         groups.append(group)
     return groups
 
 
 @functools.cache
-def _measured(store, settings, profile, name, split, sampler):
+def measured(store, settings, profile, name, split, sampler):
+    """A sampler's `summaries.measure` on one training set."""
     chosen = sampler_specs(settings, profile, name, split, sampler)
     problem = chosen[0].load()
     return measure(store.read_all(chosen), problem.y_train, problem.y_test)
@@ -89,7 +86,7 @@ def chain_records(store, settings, profile):
         for split in profile.real_splits
         for sampler in paper.SAMPLERS
         for record in by_chain(
-            _measured(store, settings, profile, name, split, sampler), problem=name, data_seed=split, sampler=sampler
+            measured(store, settings, profile, name, split, sampler), problem=name, data_seed=split, sampler=sampler
         )
     ]
 

@@ -161,7 +161,7 @@ class Store:
         """After a run that was killed, under the lock: complete the log, remove what finished chains left behind."""
         if os.path.exists(self._log_file):
             with open(self._log_file, "rb+") as file:
-                if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) is not None and file.read(1) != b"\n":
+                if file.read()[-1:] not in (b"", b"\n"):
                     file.write(b"\n")
         finished = self.finished()
         for spec in unique(specs):

@@ -68,7 +68,7 @@ def make(store, settings, profile, folder="figures"):
         _COLUMNS,
         rows_with_rules(groups, _cells),
         list(_NOTES),
-    )  # fmt: skip
+    )
     records = [record for group in groups for record in group]
     text = write_report(folder, NAME, [table], records, store, settings, profile)
     return text + "\n" + _make_figure(store, settings, profile, points, folder)
@@ -202,8 +202,8 @@ def _label_ess(axis, chains, reference, distance):
     traces = [chain.kept("log_likelihood") - reference for chain in chains]
     found = sorted((float(np.mean(trace)), diagnostics.effective_size(trace)) for trace in traces)
     places = [place for place, _ in found]
-    for number_ in range(1, len(places)):
-        places[number_] = max(places[number_], places[number_ - 1] + distance)
+    for rank in range(1, len(places)):
+        places[rank] = max(places[rank], places[rank - 1] + distance)
     shift = np.mean(places) - np.mean([place for place, _ in found])
     for place, (_, ess) in zip(places, found, strict=True):
         axis.annotate(

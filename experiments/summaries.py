@@ -6,7 +6,7 @@ import numpy as np
 
 from bart import diagnostics
 
-__all__ = ["HIGH_ESS", "R_HAT_LIMIT", "by_chain", "converged", "measure", "number", "r_hat", "summarise"]
+__all__ = ["HIGH_ESS", "LOW_SD", "R_HAT_LIMIT", "by_chain", "converged", "measure", "number", "r_hat", "summarise"]
 
 R_HAT_LIMIT = 1.05
 # A chain is low where its mean log-likelihood is so many standard deviations below the reference level.
@@ -142,17 +142,17 @@ def summarise(measured, references=None):
 def _against_references(measured, references, ess, starts):
     """Levels less the reference, and how many chains stand low, with whatever ESS."""
     pairs = list(zip(measured, references, strict=True))
-    gaps = np.concatenate([np.subtract(data_set["level"], reference["level"]) for data_set, reference in pairs])
-    by_data_set = [np.mean(np.subtract(data_set["level"], reference["level"])) for data_set, reference in pairs]
-    limits = np.repeat(
-        [LOW_SD * reference["sd"] for _, reference in pairs], [len(data_set["level"]) for data_set, _ in pairs]
+    by_data_set = [np.subtract(data_set["level"], reference["level"]) for data_set, reference in pairs]
+    gaps = np.concatenate(by_data_set)
+    is_low = np.concatenate(
+        [found < -LOW_SD * reference["sd"] for found, reference in zip(by_data_set, references, strict=True)]
     )
-    is_low = gaps < -limits
+    means = [np.mean(found) for found in by_data_set]
     return {
         "reference_level": float(np.mean([reference["level"] for reference in references])),
         "gap": float(np.mean(gaps)),
         "gap_lowest": float(np.min(gaps)),
-        "gap_se": float(np.std(by_data_set, ddof=1) / np.sqrt(len(pairs))) if len(pairs) > 1 else 0.0,
+        "gap_se": float(np.std(means, ddof=1) / np.sqrt(len(pairs))) if len(pairs) > 1 else 0.0,
         **_by_start("gap", gaps, starts),
         "n_low": int(np.sum(is_low)),
         "n_high": int(np.sum(ess > HIGH_ESS)),

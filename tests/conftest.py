@@ -6,10 +6,15 @@ import os
 import random
 import re
 import signal
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))  # for `experiments`; last: the build under test comes before the source tree
 
 
 def pytest_addoption(parser):

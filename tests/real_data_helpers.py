@@ -2,18 +2,12 @@
 
 import hashlib
 import io
-import sys
 import zipfile
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    sys.path.append(str(ROOT))  # last: the build under test comes before the source tree
-
-from experiments.real_sources import SOURCES  # noqa: E402
+from experiments.real_sources import SOURCES
 
 YEAR, SLICES = "YearPredictionMSD", "CTslices"
 

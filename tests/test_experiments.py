@@ -1,19 +1,13 @@
 """Experiments: settings and numbers against their definitions."""
 
 import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    sys.path.append(str(ROOT))  # last: the build under test comes before the source tree
-
-from bart import diagnostics  # noqa: E402
-from experiments import (  # noqa: E402
+from bart import diagnostics
+from experiments import (
     ablations,
     authors_code,
     authors_runs,
@@ -29,7 +23,7 @@ from experiments import (  # noqa: E402
     stuck,
     summaries,
 )
-from experiments.settings import AUTHORS, PAPER, PROFILES  # noqa: E402
+from experiments.settings import AUTHORS, PAPER, PROFILES
 
 TINY = PROFILES["tiny"]
 

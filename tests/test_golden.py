@@ -18,19 +18,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from chain_helpers import child_environment
+from golden import regress, store
+from golden.regress import LEVEL, bits_of, compare_law
+from golden.rows import N_HASHED, N_SEEDS, QUANTITIES, ROWS, measure
 from scipy.stats import ks_2samp, kstest
 
+import bart
+from experiments import problems
+from experiments.settings import AUTHORS
+
 ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    sys.path.append(str(ROOT))  # last: the build under test comes before the source tree
-
-from golden import regress, store  # noqa: E402
-from golden.regress import LEVEL, bits_of, compare_law  # noqa: E402
-from golden.rows import N_HASHED, N_SEEDS, QUANTITIES, ROWS, measure  # noqa: E402
-
-import bart  # noqa: E402
-from experiments import problems  # noqa: E402
-from experiments.settings import AUTHORS  # noqa: E402
 
 
 def new_draw(seed):

@@ -2,17 +2,12 @@
 
 import json
 import struct
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
-
-ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    sys.path.append(str(ROOT))  # last: the build under test comes before the source tree
 
 from experiments import command, figure_1, figure_2, paper, pictures, problems, traces  # noqa: E402
 from experiments.settings import PAPER  # noqa: E402

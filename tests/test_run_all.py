@@ -15,12 +15,8 @@ from pathlib import Path
 import pytest
 from chain_helpers import child_environment
 
-ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    sys.path.append(str(ROOT))  # last: the build under test comes before the source tree
-
-import bart  # noqa: E402
-from experiments import (  # noqa: E402
+import bart
+from experiments import (
     chains,
     command,
     hypercube,
@@ -32,8 +28,9 @@ from experiments import (  # noqa: E402
     store,
     table_4,
 )
-from experiments.settings import AUTHORS, PAPER, PROFILES  # noqa: E402
+from experiments.settings import AUTHORS, PAPER, PROFILES
 
+ROOT = Path(__file__).resolve().parent.parent
 TINY = PROFILES["tiny"]
 TABLES = ("table_1", "table_2", "table_3", "table_4", "table_5", "claims", "stuck", "ablations", "authors_runs")
 FIGURES = ("figure_1", "figure_2", "figure_3", "figure_s1", "figure_s2", "figure_stuck")
@@ -218,6 +215,7 @@ def test_the_package_knows_nothing_of_the_experiments():
 
 BLOCK = """
 import importlib.util, runpy, sys
+
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: None if name == {name!r} else found(name, *rest)
 sys.argv = ["run_all", "--tiny", "--only", "table_1", "--out", {out!r}, "--store", {store!r}]

@@ -13,14 +13,11 @@ import numpy as np
 import pytest
 from chain_helpers import child_environment
 
+import bart
+from experiments import chains, problems, runner, store
+from experiments.settings import AUTHORS, PAPER
+
 ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    sys.path.append(str(ROOT))  # last: the build under test comes before the source tree
-
-import bart  # noqa: E402
-from experiments import chains, problems, runner, store  # noqa: E402
-from experiments.settings import AUTHORS, PAPER  # noqa: E402
-
 TRACES = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed", "row_visits")
 
 
@@ -265,6 +262,7 @@ _DRIVER = """
 import sys
 from experiments import chains, runner, store
 from test_store import long_specs
+
 chains._CHECKPOINT_SECONDS = 0.05
 if __name__ == "__main__":
     runner.run_missing(store.Store(sys.argv[1]), long_specs(), 2, False)
