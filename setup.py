@@ -26,15 +26,16 @@ DEBUG, MUTANTS, ANNOTATE = flag("BART_DEBUG"), flag("BART_MUTANTS"), flag("BART_
 # In dependency order: a kernel cimports only from those above it.
 KERNELS = [
     "rng", "rowops_baseline", "rowops_avx2", "rowops", "columns", "suffstat", "tree", "nodeset", "team",
-    "pool", "workspace", "splits", "moves", "change_swap", "resampling", "adopt", "particles", "starts", "forest",
+    "pool", "workspace", "splits", "looks", "optimal", "moves", "change_swap", "resampling", "adopt", "particles",
+    "local", "starts", "forest",
     "state", "sweep", "testing", "testing_rows",
 ]
 X86 = platform.machine().lower() in ("x86_64", "amd64", "i686")
 TARGET_FLAGS = {"rowops_avx2": ["-mavx2", "-mpopcnt"] if X86 else []}
 
-# No fast-math and no contraction: the same bits from every vector width.
+# No fast-math and no contraction: the same bits from every vector width. Neither errno nor exception flags are read.
 FLAGS = ["-O1", "-g", "-UNDEBUG"] if DEBUG else ["-O3", "-g0"]
-FLAGS += ["-ffp-contract=off", "-Wno-unused-function", "-Wno-unused-variable"]
+FLAGS += ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-Wno-unused-function", "-Wno-unused-variable"]
 
 DIRECTIVES = {
     "language_level": 3,

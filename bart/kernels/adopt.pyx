@@ -1,9 +1,11 @@
 """A particle becomes the tree: nodes, caches, leaf sums and labels."""
 
 from libc.stdint cimport int32_t
+from bart.kernels.nodeset cimport leaf_predicate
 from bart.kernels.pool cimport Pool, pool_label, pool_prepare_label
-from bart.kernels.tree cimport NONE, ROOT, Node, Tree, add_children, labels_reserve, make_stump, tree_reserve
-from bart.kernels.types cimport NO_MEMORY, OK, StepInfo
+from bart.kernels.tree cimport (NONE, ROOT, Node, Tree, add_children, breadth_first, collapse, is_leaf, labels_reserve,
+                                make_stump, tree_reserve)
+from bart.kernels.types cimport NO_MEMORY, OK, Predicate, StepInfo
 from bart.kernels.workspace cimport Work, reserve_leaves
 
 
@@ -22,13 +24,14 @@ cdef int32_t list_history(int32_t* listed, const Pool* pool, int32_t last) noexc
     return n
 
 
-cdef bint differs_from_old(const Tree* tree, const Work* work, int32_t n_history, int32_t* order) noexcept nogil:
-    """Whether the new tree differs from the tree in its rules; both are walked breadth first."""
+cdef bint differs_from_old(const Tree* tree, const Work* work, int32_t top, int32_t n_history,
+                           int32_t* order) noexcept nogil:
+    """Whether the new (sub)tree differs from the one at `top` in its rules; both are walked breadth first."""
     cdef int32_t n = 1, i = 0, k = 0, split, child
     cdef const Node* p
     cdef const Pool* pool = &work.pool
-    order[0] = ROOT
-    work.mapped[0] = 0
+    order[0] = top
+    work.mapped[0] = work.region
     while i < n:
         p = &tree.nodes[order[i]]
         while k < n_history and pool.splits[work.listed[k]].child == NONE:
@@ -56,11 +59,11 @@ cdef bint root_differs(const Tree* tree, const Pool* pool, int32_t first_split) 
     return pool.nodes[child].dim != root.dim or pool.nodes[child].code != root.code
 
 
-cdef int prepare_labels(Work* work, int32_t n_history) noexcept nogil:
+cdef int prepare_labels(Work* work, int32_t top, int32_t n_history) noexcept nogil:
     """Tag the new tree's leaves and list their rows where that is cheaper; nothing of the old tree is touched."""
     cdef Pool* pool = &work.pool
     cdef int32_t k, side, child
-    pool.nodes[0].tag = NONE
+    pool.nodes[work.region].tag = NONE
     for k in range(n_history):
         child = pool.splits[work.listed[k]].child
         if child != NONE:
@@ -74,18 +77,41 @@ cdef int prepare_labels(Work* work, int32_t n_history) noexcept nogil:
             if child != NONE and pool.nodes[child + side].tag == NONE:
                 if pool_prepare_label(pool, child + side, work.columns, work.ops) != OK:
                     return NO_MEMORY
+    if top != ROOT:
+        return pool_prepare_label(pool, work.region, work.columns, work.ops)
     return OK
 
 
-cdef void build_tree(Tree* tree, Work* work, int32_t n_history) noexcept nogil:
-    """Replace the tree by a particle's: nodes, caches, leaf sums and labels. Room has been reserved."""
+cdef int32_t clear_region(Tree* tree, Work* work, int32_t top) noexcept nogil:
+    """Make a leaf of the region's root; returns its place. Its rows, and those of leaves whose number changes, get
+    their labels."""
     cdef Pool* pool = &work.pool
-    cdef int32_t k, node, child, left, side, leaf
+    cdef Predicate old
+    cdef int32_t k = 0
+    if top == ROOT:
+        make_stump(tree)
+        return ROOT
+    top = collapse(tree, top, work.order, work.mapped, work.listed + work.leaf_capacity)
+    pool_label(tree.labels, tree.itemsize, tree.nodes[top].leaf, pool, work.region, work.columns, work.ops)
+    while work.mapped[k] != NONE:
+        old = leaf_predicate(tree.labels, tree.itemsize, work.mapped[k])
+        work.ops.relabel(tree.labels, tree.itemsize, work.listed[work.leaf_capacity + k], &old, 1, tree.n_rows)
+        work.leaf_sum[work.listed[work.leaf_capacity + k]] = work.leaf_sum[work.mapped[k]]
+        k += 1
+    return top
+
+
+cdef void build_tree(Tree* tree, Work* work, int32_t top, int32_t n_history) noexcept nogil:
+    """Replace the region by a particle's: nodes, caches, leaf sums and labels. Room has been reserved."""
+    cdef Pool* pool = &work.pool
+    cdef int32_t k, node, child, left, side, leaf, n_outside
     pool.labels = NULL                                  # they are about to change
-    make_stump(tree)
-    pool.nodes[0].tag = ROOT
-    work.mapped[ROOT] = 0
-    tree.nodes[ROOT].can_split = pool.nodes[0].can_split
+    top = clear_region(tree, work, top)
+    n_outside = tree.n_leaves
+    leaf = tree.nodes[top].leaf
+    pool.nodes[work.region].tag = top
+    work.mapped[top] = work.region
+    tree.nodes[top].can_split = pool.nodes[work.region].can_split
     for k in range(n_history):
         node = pool.nodes[pool.splits[work.listed[k]].node].tag
         child = pool.splits[work.listed[k]].child
@@ -97,29 +123,32 @@ cdef void build_tree(Tree* tree, Work* work, int32_t n_history) noexcept nogil:
             pool.nodes[child + side].tag = left + side
             work.mapped[left + side] = child + side
             tree.nodes[left + side].can_split = pool.nodes[child + side].can_split
-    for leaf in range(tree.n_leaves):
+    work.leaf_sum[leaf] = pool.nodes[work.mapped[tree.leaf_node[leaf]]].stat.s
+    for leaf in range(n_outside, tree.n_leaves):        # the region's rows are in its first leaf
         node = work.mapped[tree.leaf_node[leaf]]
         work.leaf_sum[leaf] = pool.nodes[node].stat.s
-        if leaf > 0:                                    # make_stump left every row in leaf 0
-            pool_label(tree.labels, tree.itemsize, leaf, pool, node, work.columns, work.ops)
+        pool_label(tree.labels, tree.itemsize, leaf, pool, node, work.columns, work.ops)
 
 
-cdef int adopt(Tree* tree, Work* work, StepInfo* info, int32_t chosen, bint authors) noexcept nogil:
-    """The chosen particle becomes the tree, if it differs from it."""
-    cdef int32_t n = 0, split = work.particles[chosen].last_split
+cdef int adopt(Tree* tree, Work* work, StepInfo* info, int32_t top, int32_t last_split, bint authors) noexcept nogil:
+    """The region at `top` becomes what the splits that end with `last_split` make of it, if it differs."""
+    cdef int32_t n = 0, split = last_split, n_inside = 0, n_nodes, k
     while split != NONE:
         n += 1
         split = work.pool.splits[split].previous
-    if reserve_leaves(work, n + 1 if n + 1 > tree.n_leaves else tree.n_leaves) != OK:
+    if reserve_leaves(work, tree.n_leaves + n) != OK:
         return NO_MEMORY
-    n = list_history(work.listed, &work.pool, work.particles[chosen].last_split)
-    info.changed = differs_from_old(tree, work, n, work.order)
+    n = list_history(work.listed, &work.pool, last_split)
+    info.changed = differs_from_old(tree, work, top, n, work.order)
     if not info.changed and not authors:
         return OK
-    info.root_changed = root_differs(tree, &work.pool, work.listed[0] if n > 0 else NONE)
+    info.root_changed = top == ROOT and root_differs(tree, &work.pool, work.listed[0] if n > 0 else NONE)
+    n_nodes = breadth_first(tree, top, work.order)
+    for k in range(n_nodes):
+        n_inside += is_leaf(tree, work.order[k])
     # The labels move last: until then they describe nodes of the pool.
-    if (tree_reserve(tree, 2 * n + 1) != OK or prepare_labels(work, n) != OK
-            or labels_reserve(tree, n + 1) != OK):
+    if (tree_reserve(tree, tree.n_nodes - n_nodes + 2 * n + 1) != OK or prepare_labels(work, top, n) != OK
+            or labels_reserve(tree, tree.n_leaves - n_inside + n + 1) != OK):
         return NO_MEMORY
-    build_tree(tree, work, n)
+    build_tree(tree, work, top, n)
     return OK

@@ -1,6 +1,6 @@
 """The training columns as codes, with the tree prior over their gaps."""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from bart.kernels.types cimport Predicate
 
 cdef enum:
@@ -31,6 +31,14 @@ cdef struct Columns:
     const double* p_split       # (N_DEPTHS,): alpha (1 + d)^-beta
     const double* log_split     # its logarithm
     const double* log_stop      # log(1 - p_split)
+    # Cells: consecutive gaps of a column, each with a gap that stands for it; fixed per data set (see Domain.cells)
+    int32_t n_bins              # most bins of a column, one more than its cells
+    const uint8_t* bins         # (n_rows, n_dims): cells whose representative gap lies below a row's code; NULL until
+                                # Domain.make_bins
+    const int32_t* n_cells      # (n_dims,)
+    const uint32_t* cell_first  # (n_dims, n_bins): first gap of each cell, and the number of gaps behind the last
+    const uint32_t* cell_rep    # (n_dims, n_bins): its representative
+    const double* cell_mass     # (n_dims, n_bins): its prior mass
 
 cdef const void* column_of(const Columns* columns, int32_t dim) noexcept nogil
 cdef Predicate predicate_of(const Columns* columns, int32_t dim, uint32_t code, int32_t relation) noexcept nogil
@@ -39,6 +47,7 @@ cdef double mass_between(const Columns* columns, int32_t dim, uint32_t low, uint
 cdef bint is_candidate(const Columns* columns, int32_t dim) noexcept nogil
 cdef bint surely_valid(const Columns* columns, int32_t dim, int64_t n) noexcept nogil
 cdef int32_t count_surely_valid(const Columns* columns, int64_t n) noexcept nogil
+cdef int32_t cell_of(const Columns* columns, int32_t dim, uint32_t code) noexcept nogil
 cdef double p_split_at(const Columns* columns, int32_t depth) noexcept nogil
 cdef double log_split_at(const Columns* columns, int32_t depth) noexcept nogil
 cdef double log_stop_at(const Columns* columns, int32_t depth, bint can_split) noexcept nogil
@@ -48,3 +57,4 @@ cdef class Domain:
     cdef readonly object codes          # bart.data.RankCodes
     cdef readonly object prior          # bart.priors.TreePrior
     cdef object _keep                   # arrays behind the pointers of c
+    cdef object _bins

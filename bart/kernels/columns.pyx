@@ -3,7 +3,7 @@
 import numpy as np
 
 from libc.math cimport log, log1p, pow
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from bart.kernels.types cimport value_at
 
 
@@ -58,6 +58,19 @@ cdef int32_t count_surely_valid(const Columns* columns, int64_t n) noexcept nogi
     return low
 
 
+cdef int32_t cell_of(const Columns* columns, int32_t dim, uint32_t code) noexcept nogil:
+    """The cell that holds a gap of a column."""
+    cdef const uint32_t* first = columns.cell_first + <int64_t>dim * columns.n_bins
+    cdef int32_t low = 0, high = columns.n_cells[dim], middle
+    while high - low > 1:
+        middle = (low + high) // 2
+        if first[middle] <= code:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
 cdef double p_split_at(const Columns* columns, int32_t depth) noexcept nogil:
     """p_s = alpha (1 + d)^-beta for a node with a valid split."""
     if depth < N_DEPTHS:
@@ -102,6 +115,24 @@ def _extreme_rows(codes, int n_extreme):
     return lowest, highest
 
 
+def _cells_of(mass, counts, int n_cells):
+    """Gaps of one column in at most n_cells cells: the first gap of each and their number, and the representatives.
+
+    A cell gathers gaps that lie together by prior mass and by rows, half each, so that a wide gap stands alone and
+    crowded values are told apart. Its representative is the gap at the middle of its mass.
+    """
+    n_gaps = len(mass) - 1
+    if n_gaps <= n_cells:
+        return np.arange(n_gaps + 1), np.arange(n_gaps)
+    total = mass[n_gaps] - mass[0]
+    place = 0.25 * (mass[:-1] + mass[1:] - 2.0 * mass[0]) / total + 0.5 * np.cumsum(counts)[:-1] / counts.sum()
+    cell = np.minimum((place * n_cells).astype(np.int64), n_cells - 1)
+    first = np.append(np.flatnonzero(np.diff(cell, prepend=-1)), n_gaps)
+    middle = 0.5 * (mass[first[:-1]] + mass[first[1:]])
+    rep = np.clip(np.searchsorted(mass, middle, side="right") - 1, first[:-1], first[1:] - 1)
+    return first, rep
+
+
 cdef class Domain:
     """The rank codes of a data set bound to a tree prior; immutable, shared by all trees and chains.
 
@@ -109,11 +140,16 @@ cdef class Domain:
     ----------
     codes : bart.data.RankCodes
     prior : bart.priors.TreePrior
+    n_bins : int
+        Bins of a column in the histograms of optimal proposals, 2 to 256; with no more distinct values than bins each
+        gap is weighed by itself.
     """
 
-    def __init__(self, codes, prior):
+    def __init__(self, codes, prior, int n_bins=64):
         matrix = np.ascontiguousarray(codes.codes)
         n_dims, n_rows = matrix.shape
+        if not 2 <= n_bins <= 256:
+            raise ValueError(f"n_bins must be from 2 to 256, got {n_bins}")
         if n_rows > 0xFFFFFFFF:
             raise ValueError(f"X has {n_rows} rows; at most {0xFFFFFFFF} are supported")
         mass = [np.ascontiguousarray(m, dtype=np.float64) for m in prior.gap_mass(codes.values)]
@@ -139,6 +175,44 @@ cdef class Domain:
         self.c.total_weight = chosen.sum()
         if len(chosen) == 0 or np.all(chosen == chosen[0]):
             self.c.weight = NULL
+        self.c.n_bins = n_bins
+        self.c.bins = NULL
+
+    def make_bins(self):
+        """Bin the rows for optimal proposals, at first use: one byte a cell of X, row after row."""
+        cdef Columns* c = &self.c
+        if c.bins != NULL:
+            return
+        mass, matrix = self._keep[-c.n_dims:], self._keep[0]
+        n_cells = np.zeros(c.n_dims, dtype=np.int32)
+        first = np.zeros((c.n_dims, c.n_bins), dtype=np.uint32)
+        rep, cell_mass = np.zeros_like(first), np.zeros(first.shape)
+        bins = np.zeros((c.n_rows, c.n_dims), dtype=np.uint8)
+        for d in self._keep[3]:
+            starts, reps = _cells_of(mass[d], np.bincount(matrix[d], minlength=len(mass[d])), c.n_bins - 1)
+            n_cells[d] = len(reps)
+            first[d, :len(starts)], rep[d, :len(reps)] = starts, reps
+            cell_mass[d, :len(reps)] = np.diff(mass[d][starts])
+            bins[:, d] = np.searchsorted(reps, np.arange(len(mass[d])), side="left")[matrix[d]]
+        self._bins = (n_cells, first, rep, cell_mass, bins)
+        address = [<size_t>a.ctypes.data for a in self._bins]
+        c.n_cells = <const int32_t*><size_t>address[0]
+        c.cell_first = <const uint32_t*><size_t>address[1]
+        c.cell_rep = <const uint32_t*><size_t>address[2]
+        c.cell_mass = <const double*><size_t>address[3]
+        c.bins = <const uint8_t*><size_t>address[4]
+
+    def cells(self, int dim):
+        """The cells of a column: cell k holds the gaps first[k]..first[k + 1] - 1, and rep[k] stands for them.
+
+        Returns
+        -------
+        first : (n_cells + 1,) uint32
+        rep : (n_cells,) uint32
+        """
+        self.make_bins()
+        n = int(self._bins[0][dim])
+        return self._bins[1][dim, :n + 1].copy(), self._bins[2][dim, :n].copy()
 
     def _bind(self, list arrays, int32_t n_extreme):
         address = [<size_t>a.ctypes.data for a in arrays]

@@ -24,6 +24,8 @@ cdef bint surely_splits(int64_t n, const Columns* columns) noexcept nogil
 cdef Predicate leaf_predicate(const void* labels, int32_t itemsize, uint32_t leaf) noexcept nogil
 cdef void add_rule(NodeSet* node, Predicate rule) noexcept nogil
 cdef NodeSet leaf_set(const void* labels, int32_t itemsize, uint32_t leaf, int64_t n) noexcept nogil
+cdef bint extreme_range(uint32_t* low, uint32_t* high, const NodeSet* node, const Columns* columns,
+                        int32_t dim) noexcept nogil
 cdef bint node_range(uint32_t* low, uint32_t* high, const NodeSet* node, const Columns* columns, int32_t dim,
                      const RowOps* ops) noexcept nogil
 cdef bint node_can_split(const NodeSet* node, const Columns* columns, const RowOps* ops) noexcept nogil

@@ -63,27 +63,36 @@ cdef int64_t first_held(const NodeSet* node, const uint32_t* rows, int32_t n) no
     return -1
 
 
+cdef bint extreme_range(uint32_t* low, uint32_t* high, const NodeSet* node, const Columns* columns,
+                        int32_t dim) noexcept nogil:
+    """Extreme codes of a column over a node in PREDICATES form, if the first few rows in the order of the column tell
+    them, as they do in a large node."""
+    cdef int64_t lowest, highest
+    lowest = first_held(node, columns.lowest + <int64_t>dim * columns.n_extreme, columns.n_extreme)
+    if lowest < 0:
+        return False
+    highest = first_held(node, columns.highest + <int64_t>dim * columns.n_extreme, columns.n_extreme)
+    if highest < 0:
+        return False
+    low[0] = code_at(columns, dim, lowest)
+    high[0] = code_at(columns, dim, highest)
+    return True
+
+
 cdef bint node_range(uint32_t* low, uint32_t* high, const NodeSet* node, const Columns* columns, int32_t dim,
                      const RowOps* ops) noexcept nogil:
     """Extreme codes of a column over the node's rows; whether the column has a valid split there.
 
     A large node contains one of the first few rows in the order of the column, so its minimum is found without a pass.
     """
-    cdef int64_t lowest, highest
     cdef const void* column = column_of(columns, dim)
     if node.rows != NULL:
         ops.list_range(low, high, column, columns.itemsize, node.rows, node.n)
     elif node.n_where == 0:
         low[0] = 0
         high[0] = columns.last_code[dim]
-    else:
-        lowest = first_held(node, columns.lowest + <int64_t>dim * columns.n_extreme, columns.n_extreme)
-        highest = first_held(node, columns.highest + <int64_t>dim * columns.n_extreme, columns.n_extreme)
-        if lowest >= 0 and highest >= 0:
-            low[0] = code_at(columns, dim, lowest)
-            high[0] = code_at(columns, dim, highest)
-        else:
-            ops.masked_range(low, high, column, columns.itemsize, node.where, node.n_where, columns.n_rows)
+    elif not extreme_range(low, high, node, columns, dim):
+        ops.masked_range(low, high, column, columns.itemsize, node.where, node.n_where, columns.n_rows)
     return low[0] < high[0] and mass_between(columns, dim, low[0], high[0]) > 0
 
 

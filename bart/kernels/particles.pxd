@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int32_t
 from numpy.random cimport bitgen_t
+from bart.kernels.pool cimport Pool
+from bart.kernels.optimal cimport OptimalParams
 from bart.kernels.tree cimport Tree
 from bart.kernels.types cimport StepInfo
 from bart.kernels.workspace cimport Target, Work
@@ -14,6 +16,14 @@ cdef struct ParticleParams:
     bint authors                # bookkeeping "authors" (inexact, samplers.md 3.4)
     bint clamped                # False: an unconditional particle filter, for a start
     int32_t max_stages          # 0: none (a tree cannot need more than 2 n_rows - 1)
+    bint optimal                # proposals one-step optimal, else from the prior
+    OptimalParams proposal
+    bint subtree                # redraw a subtree, else the tree
+    double descend              # probability of each step down to the subtree's slot
 
+cdef int32_t draw_slot(const Tree* tree, double descend, bitgen_t* rng) noexcept nogil
+cdef int load_region(int32_t* n_old, Work* work, StepInfo* info, const Tree* tree, int32_t top,
+                     bint clamped) noexcept nogil
+cdef int32_t push_split(Pool* pool, int32_t previous, int32_t node, int32_t child) noexcept nogil
 cdef int step_particles(Tree* tree, Work* work, StepInfo* info, const Target* target, const ParticleParams* params,
                         bitgen_t* rng) noexcept nogil

@@ -6,13 +6,17 @@ from libc.string cimport memcpy
 from numpy.random cimport bitgen_t
 from bart.kernels.adopt cimport adopt
 from bart.kernels.columns cimport predicate_of
-from bart.kernels.moves cimport begin_info
+from bart.kernels.change_swap cimport load_path
+from bart.kernels.looks cimport begin_looks
+from bart.kernels.moves cimport begin_info, leaf_can_split
+from bart.kernels.optimal cimport log_optimal_ratio, propose_optimal
 from bart.kernels.pool cimport (Pool, PoolNode, pool_can_split, pool_pair, pool_reserve, pool_root, pool_set_pair,
                                 pool_split)
 from bart.kernels.resampling cimport draw_final, normalise, resample, wants_resampling
-from bart.kernels.splits cimport log_prior_ratio, propose_prior
+from bart.kernels.rng cimport below, uniform
+from bart.kernels.splits cimport propose_prior
 from bart.kernels.suffstat cimport log_L
-from bart.kernels.tree cimport NONE, ROOT, UNKNOWN, Node, Tree, breadth_first
+from bart.kernels.tree cimport NONE, ROOT, UNKNOWN, Node, Tree, breadth_first, is_leaf
 from bart.kernels.types cimport (AT_MOST, CANCELLED, MOVE_PG, MUTANT, NO_MEMORY, OK, TOO_MANY_STAGES, Predicate, Stat,
                                  StepInfo)
 from bart.kernels.workspace cimport (Particle, Target, Work, reserve_particles, reserve_queue,
@@ -24,10 +28,22 @@ cdef enum:
     POLL = 20_000_000       # rows times particles between two looks for a signal
 
 
-cdef int load_old_tree(int32_t* n_old, Work* work, StepInfo* info, const Tree* tree, bint clamped) noexcept nogil:
-    """Put the root, and with `clamped` the whole old tree, into the pool with statistics over the current target.
+cdef int32_t draw_slot(const Tree* tree, double descend, bitgen_t* rng) noexcept nogil:
+    """A place for a subtree: steps down with probability `descend` each, left or right evenly; NONE if that leaves
+    the tree. The law of the place does not depend on the tree, so there is nothing to correct for."""
+    cdef int32_t node = ROOT
+    while uniform(rng) < descend:
+        if is_leaf(tree, node):
+            return NONE
+        node = tree.nodes[node].left + <int32_t>below(2, rng)
+    return node
 
-    The old tree's splits come first in the pool's list, in breadth-first order: the clamped particle's history.
+
+cdef int load_region(int32_t* n_old, Work* work, StepInfo* info, const Tree* tree, int32_t top,
+                     bint clamped) noexcept nogil:
+    """Put the region's root, and with `clamped` the whole old region, into the pool with statistics over the target.
+
+    The old splits come first in the pool's list, in breadth-first order: the clamped particle's history.
     """
     cdef Pool* pool = &work.pool
     cdef int32_t n, i, l, node, child
@@ -37,15 +53,20 @@ cdef int load_old_tree(int32_t* n_old, Work* work, StepInfo* info, const Tree* t
     whole.n, whole.w, whole.s = tree.n_rows, tree.n_rows, 0.0
     for l in range(tree.n_leaves):
         whole.s += work.leaf_sum[l]
-    if pool_root(pool, whole, &work.leaf, tree.n_nodes, tree.n_nodes) != OK:
+    work.region = 0
+    if top == ROOT:
+        if pool_root(pool, whole, &work.leaf, tree.n_nodes, tree.n_nodes) != OK:
+            return NO_MEMORY
+    elif (load_path(&work.region, work, tree, top) != OK
+            or pool_reserve(pool, tree.n_nodes, tree.n_nodes) != OK):
         return NO_MEMORY
     n_old[0] = 0
     if not clamped:
         return OK
     pool.labels = tree.labels
     pool.label_itemsize = tree.itemsize
-    n = breadth_first(tree, ROOT, work.order)
-    work.mapped[ROOT] = 0
+    n = breadth_first(tree, top, work.order)
+    work.mapped[top] = work.region
     for i in range(n):
         p = &tree.nodes[work.order[i]]
         node = work.mapped[work.order[i]]
@@ -76,7 +97,7 @@ cdef int load_old_tree(int32_t* n_old, Work* work, StepInfo* info, const Tree* t
     return OK
 
 
-cdef inline int32_t push_split(Pool* pool, int32_t previous, int32_t node, int32_t child) noexcept nogil:
+cdef int32_t push_split(Pool* pool, int32_t previous, int32_t node, int32_t child) noexcept nogil:
     """Append to the list of splits; child = NONE records an unsplittable node that cost a stage ("authors")."""
     cdef int32_t number = pool.n_splits
     pool.splits[number].previous = previous
@@ -135,36 +156,58 @@ cdef void mark_children(Particle* particle, const Pool* pool, int32_t split, int
             particle.queue[particle.end - 2 + pool.splits[i].node - child] |= STAGED
 
 
-cdef int replay(Work* work, int32_t n_old, bint authors) noexcept nogil:
+cdef int replay(Work* work, int32_t n_old, const ParticleParams* params, const double* target,
+                bitgen_t* rng) noexcept nogil:
     """The clamped particle takes its stored decision, weighted under the current target and sigma2."""
     cdef Particle* clamped = &work.particles[0]
-    cdef int32_t split = clamped.last_split + 1         # its history comes first in the list
-    if pop(clamped, work, authors) != OK:
+    cdef int32_t split = clamped.last_split + 1, node, child    # its history comes first in the list
+    cdef double log_ratio
+    cdef bint splits
+    if pop(clamped, work, params.authors) != OK:
         return NO_MEMORY
-    if clamped.popped != NONE:
-        work.log_weight[0] += log_prior_ratio(clamped.popped & ~STAGED, &clamped.decision, work)
-    if clamped.popped == NONE or split >= n_old or work.pool.splits[split].node != clamped.popped & ~STAGED:
+    if clamped.popped == NONE:
+        return OK
+    node = clamped.popped & ~STAGED
+    splits = split < n_old and work.pool.splits[split].node == node
+    clamped.decision.dim = NONE
+    if splits and work.pool.splits[split].child != NONE:
+        child = work.pool.splits[split].child
+        clamped.decision.dim, clamped.decision.code = work.pool.nodes[child].dim, work.pool.nodes[child].code
+    if params.optimal:
+        if log_optimal_ratio(&log_ratio, node, &clamped.decision, work, &params.proposal, target, rng) != OK:
+            return NO_MEMORY
+        work.log_weight[0] += log_ratio
+    if not splits:
         return OK
     if follow(clamped, &work.log_weight[0], &work.pool, split) != OK:
         return NO_MEMORY
-    if authors:
+    if params.authors:
         mark_children(clamped, &work.pool, split, n_old)
     return OK
 
 
-cdef int propose(Work* work, int32_t first, int32_t n_particles, bint authors, bitgen_t* rng) noexcept nogil:
-    """Every free particle with an eligible node pops it and draws stop or split from its prior."""
+cdef int propose(Work* work, int32_t first, const ParticleParams* params, const double* target,
+                 bitgen_t* rng) noexcept nogil:
+    """Every free particle with an eligible node pops it and draws stop or split from its proposal.
+
+    log P / q of the decision joins the weight; it is 0 where decisions come from the prior.
+    """
     cdef Particle* particle
-    cdef int32_t c
+    cdef int32_t c, node
     cdef double log_ratio
-    for c in range(first, n_particles):
+    for c in range(first, params.n_particles):
         particle = &work.particles[c]
         particle.decision.dim = NONE
-        if pop(particle, work, authors) != OK:
+        if pop(particle, work, params.authors) != OK:
             return NO_MEMORY
         if particle.popped == NONE:
             continue
-        if propose_prior(&particle.decision, &log_ratio, particle.popped & ~STAGED, work, rng) != OK:
+        node = particle.popped & ~STAGED
+        if not params.optimal:
+            if propose_prior(&particle.decision, node, work, rng) != OK:
+                return NO_MEMORY
+            continue
+        if propose_optimal(&particle.decision, &log_ratio, node, work, &params.proposal, target, rng) != OK:
             return NO_MEMORY
         work.log_weight[c] += log_ratio
     return OK
@@ -200,9 +243,10 @@ cdef int evaluate(Work* work, StepInfo* info, int32_t first, int32_t n_particles
     """Carry out the splits drawn in this stage, and record stops of marked nodes ("authors")."""
     cdef Particle* particle
     cdef int32_t c, child, split
+    cdef bint at_root = info.n_stages == 1 and work.region == 0
     if pool_reserve(&work.pool, 2 * n_particles, n_particles) != OK:
         return NO_MEMORY
-    if info.n_stages == 1:
+    if at_root:
         evaluate_root_splits(work, first, n_particles, target)
     for c in range(first, n_particles):
         particle = &work.particles[c]
@@ -213,7 +257,7 @@ cdef int evaluate(Work* work, StepInfo* info, int32_t first, int32_t n_particles
                 particle.last_split = push_split(&work.pool, particle.last_split, particle.popped & ~STAGED, NONE)
             continue
         info.row_visits += work.pool.nodes[particle.popped & ~STAGED].stat.n
-        if info.n_stages == 1:
+        if at_root:
             child = work.spare[c]
         elif pool_split(&child, &work.pool, particle.popped & ~STAGED, particle.decision.dim, particle.decision.code,
                         target, work.columns, &work.leaf, work.ops) != OK:
@@ -298,7 +342,7 @@ cdef int run_stages(Work* work, StepInfo* info, const Tree* tree, int32_t n_old,
         work.particles[c].begin = work.particles[c].end = 0
         if reserve_queue(&work.particles[c], 2) != OK:
             return NO_MEMORY
-        work.particles[c].queue[0] = 0
+        work.particles[c].queue[0] = work.region
         work.particles[c].end = 1
         work.particles[c].last_split = NONE
         work.log_weight[c] = 0.0
@@ -315,9 +359,9 @@ cdef int run_stages(Work* work, StepInfo* info, const Tree* tree, int32_t n_old,
         if params.max_stages > 0 and info.n_stages >= params.max_stages:
             return TOO_MANY_STAGES
         info.n_stages += 1
-        if first and replay(work, n_old, params.authors) != OK:
+        if first and replay(work, n_old, params, target, rng) != OK:
             return NO_MEMORY
-        if (propose(work, first, n, params.authors, rng) != OK
+        if (propose(work, first, params, target, rng) != OK
                 or evaluate(work, info, first, n, params.authors, target) != OK):
             return NO_MEMORY
         if all_finished(work, first, n, params.authors):
@@ -333,26 +377,35 @@ cdef int run_stages(Work* work, StepInfo* info, const Tree* tree, int32_t n_old,
 
 cdef int step_particles(Tree* tree, Work* work, StepInfo* info, const Target* target, const ParticleParams* params,
                         bitgen_t* rng) noexcept nogil:
-    """One particle Gibbs update of a tree (algorithm 2): particle 0 clamped to it, the new tree drawn by weight.
-
-    With `clamped` false, an unconditional particle filter whose result replaces the tree.
-    """
-    cdef int32_t n_old, chosen
+    """One particle Gibbs update of a tree (algorithm 2) or of a subtree: particle 0 clamped to it, the new one drawn by
+    weight. With `clamped` false, an unconditional particle filter whose result replaces the tree."""
+    cdef int32_t n_old, chosen, top = ROOT
     cdef const double* values
     cdef int status
     begin_info(info, MOVE_PG)
     if reserve_target(work) != OK or reserve_particles(work, params.n_particles) != OK:
         return NO_MEMORY
-    if params.clamped and params.n_particles == 1:
+    if params.subtree:
+        top = draw_slot(tree, params.descend, rng)
+    if top == NONE or (params.clamped and params.n_particles == 1):
+        sum_leaves(work, tree, target)
+        return OK
+    if params.subtree and is_leaf(tree, top) and not leaf_can_split(tree, top, work):
         sum_leaves(work, tree, target)
         return OK
     values = sum_leaves_and_target(work, tree, target)
-    if load_old_tree(&n_old, work, info, tree, params.clamped) != OK:
+    if load_region(&n_old, work, info, tree, top, params.clamped) != OK:
         return NO_MEMORY
+    if params.optimal:
+        begin_looks(work, values)
+        work.n_shared = 0
+        work.visits = 0
     status = run_stages(work, info, tree, n_old, values, params, rng)
     if status != OK:
         return status
+    if params.optimal:
+        info.row_visits += work.visits
     chosen = draw_final(work.weight, params.n_particles, params.forced, rng)
     if chosen == 0 and params.clamped:
         return OK
-    return adopt(tree, work, info, chosen, params.authors)
+    return adopt(tree, work, info, top, work.particles[chosen].last_split, params.authors)

@@ -20,6 +20,7 @@ cdef struct PoolNode:
     int32_t leaf            # leaf number whose rows it holds by the labels of Pool; NONE where there is none
     int32_t n_where         # predicates that describe it
     int32_t tag             # scratch of the caller
+    int32_t looks           # its row in the table of Looks; NONE where no column of it was weighed
     int64_t rows            # offset of its list in the row arena; NONE in PREDICATES form
     Stat stat               # over the target
     double log_L
@@ -49,6 +50,7 @@ cdef int pool_root(Pool* pool, Stat stat, const LeafParams* leaf, int32_t n_node
 cdef int32_t pool_pair(Pool* pool, int32_t node, int32_t dim, uint32_t code) noexcept nogil
 cdef void pool_set_pair(Pool* pool, int32_t child, Stat left, const LeafParams* leaf) noexcept nogil
 cdef void pool_set(NodeSet* rows, const Pool* pool, int32_t node, const Columns* columns) noexcept nogil
+cdef bint pool_path(NodeSet* rows, const Pool* pool, int32_t node, const Columns* columns) noexcept nogil
 cdef int pool_make_rows(Pool* pool, int32_t node, const Columns* columns, const RowOps* ops) noexcept nogil
 cdef int pool_can_split(int32_t node, Pool* pool, const Columns* columns, const RowOps* ops) noexcept nogil
 cdef int pool_ask(NodeSet* rows, Pool* pool, int32_t node, const Columns* columns, const RowOps* ops) noexcept nogil

@@ -5,7 +5,8 @@ from libc.stdlib cimport free
 from libc.string cimport memmove, memset
 from bart.kernels.columns cimport Columns, predicate_of
 from bart.kernels.memory cimport grow
-from bart.kernels.nodeset cimport NodeSet, add_rule, leaf_predicate, node_can_split, prefer_rows, surely_splits
+from bart.kernels.nodeset cimport (MAX_PREDICATES, NodeSet, add_rule, leaf_predicate, node_can_split, prefer_rows,
+                                   surely_splits)
 from bart.kernels.rowops cimport LANES, RowOps
 from bart.kernels.suffstat cimport LeafParams, log_L
 from bart.kernels.tree cimport NONE, UNKNOWN
@@ -56,6 +57,7 @@ cdef int32_t path_node(Pool* pool, int32_t parent, int32_t dim, uint32_t code, i
     p.leaf = NONE
     p.n_where = 0 if parent == NONE else pool.nodes[parent].n_where + 1
     p.tag = NONE
+    p.looks = NONE
     p.rows = NONE
     pool.n_nodes += 1
     return number
@@ -97,21 +99,31 @@ cdef void pool_set_pair(Pool* pool, int32_t child, Stat left, const LeafParams* 
 
 cdef void pool_set(NodeSet* rows, const Pool* pool, int32_t node, const Columns* columns) noexcept nogil:
     """The rows of a pool node, in the form it has now."""
+    if pool.nodes[node].rows != NONE:
+        rows.n = pool.nodes[node].stat.n
+        rows.n_where = 0
+        rows.rows = pool.rows + pool.nodes[node].rows
+        return
+    pool_path(rows, pool, node, columns)
+
+
+cdef bint pool_path(NodeSet* rows, const Pool* pool, int32_t node, const Columns* columns) noexcept nogil:
+    """The rows of a pool node by its path; False if that is too long to be kept."""
     cdef const PoolNode* p = &pool.nodes[node]
     rows.n = p.stat.n
     rows.n_where = 0
     rows.rows = NULL
-    if p.rows != NONE:
-        rows.rows = pool.rows + p.rows
-        return
     while p.parent != NONE:
+        if rows.n_where == MAX_PREDICATES:
+            return False
         if p.leaf != NONE and pool.labels != NULL:
             rows.where[rows.n_where] = leaf_predicate(pool.labels, pool.label_itemsize, p.leaf)
             rows.n_where += 1
-            return
+            return True
         rows.where[rows.n_where] = predicate_of(columns, p.dim, p.code, ABOVE if p.side else AT_MOST)
         rows.n_where += 1
         p = &pool.nodes[p.parent]
+    return True
 
 
 cdef bint wants_rows(const Pool* pool, int32_t node, const Columns* columns) noexcept nogil:

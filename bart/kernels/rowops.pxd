@@ -5,7 +5,7 @@ import. Sums run in blocks of BLOCK rows with LANES partial sums each, combined 
 width gives the same bits. Nothing else calls the bodies directly.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from bart.kernels.types cimport Predicate, StoredNode
 
 cdef enum:
@@ -60,5 +60,18 @@ cdef struct RowOps:
     void (*add_tree)(double* out, const double* X, int32_t n, const StoredNode* tree, int64_t n_nodes,
                      double* scratch) noexcept nogil
     double (*sum_squares)(const double* r, int64_t n_rows) noexcept nogil
+    # sums[k * n_bins + b] = over the rows (a list, or 0..n-1 where it is NULL) whose bin of column dims[k] is b: `one`
+    # a row plus r * scale rounded to an integer, at most `most`, so that a sum holds count and total.
+    # bins: (rows, stride)
+    void (*histogram)(int64_t* sums, int32_t n_bins, const uint8_t* bins, int32_t stride, const int32_t* dims,
+                      int32_t n_dims, const uint32_t* rows, int64_t n, const double* r, double scale,
+                      double most, int64_t one) noexcept nogil
+    # weight[k] = mass[k] L(l) L(r) / L(eta) exp(-top) for the cut above bin first + k, k < n <= 256, from such sums of
+    # a node with `rows` rows and integer total; returns their sum. To some 1e-9: whoever draws by these weights divides
+    # by these very weights
+    double (*cut_weights)(double* weight, double* top, const int64_t* sums, int32_t first, int32_t n,
+                          const double* mass, int64_t rows, int64_t total, double scale, int32_t shift, double sigma2,
+                          double leaf_var, double leaf_mean) noexcept nogil
+    double (*largest)(const double* r, int64_t n_rows) noexcept nogil       # max |r|
 
 cdef RowOps* rowops() noexcept nogil

@@ -2,6 +2,7 @@
 # arithmetic of eight rows is in lanes.h. Short conjunctions are tested as the rows are summed; others go
 # through a mask of a block, one byte a row.
 
+from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 from bart.kernels.rowops cimport BLOCK, LANES, MOST_SELECTED, TREE_ROWS, RowOps
@@ -192,6 +193,7 @@ cdef void masked_range(uint32_t* low, uint32_t* high, const void* column, int32_
 
 include "rowops_lists.pxi"
 include "rowops_trees.pxi"
+include "rowops_cells.pxi"
 
 
 cdef bint differ(const char* codes, int32_t itemsize, int64_t n_rows, const int32_t* candidates,
@@ -249,6 +251,9 @@ OPS.label_list = label_list
 OPS.differ = differ
 OPS.add_tree = add_tree
 OPS.sum_squares = sum_squares
+OPS.histogram = histogram
+OPS.cut_weights = cut_weights
+OPS.largest = largest
 
 
 def table():

@@ -115,25 +115,19 @@ cdef bint draw_rule(Decision* rule, const NodeSet* node, Work* work, bitgen_t* r
     return False
 
 
-cdef int propose_prior(Decision* decision, double* log_ratio, int32_t node, Work* work, bitgen_t* rng) noexcept nogil:
-    """Stop or split a pool node from the prior, eq. (splitprob); log_ratio = log P(decision) / q(decision) = 0.
+cdef int propose_prior(Decision* decision, int32_t node, Work* work, bitgen_t* rng) noexcept nogil:
+    """Stop or split a pool node from the prior, eq. (splitprob).
 
     A node without a valid split stops whatever was drawn first: p_s = 0 there, and only rules are looked up in rows.
     """
     cdef NodeSet rows
     cdef int32_t depth = work.pool.nodes[node].depth
     decision.dim = NONE
-    log_ratio[0] = 0.0
     if bernoulli(p_split_at(work.columns, depth), rng) or (MUTANT(8) and depth == 0):
         if pool_ask(&rows, &work.pool, node, work.columns, work.ops) != OK:
             return NO_MEMORY
         draw_rule(decision, &rows, work, rng)
     return OK
-
-
-cdef double log_prior_ratio(int32_t node, const Decision* decision, Work* work) noexcept nogil:
-    """log P(decision) / q(decision) of a stored decision, for the clamped particle; 0 under the prior proposal."""
-    return 0.0
 
 
 cdef double log_rule(const NodeSet* node, int32_t dim, uint32_t code, const Work* work) noexcept nogil:

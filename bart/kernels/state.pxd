@@ -2,6 +2,7 @@
 
 from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport Domain
+from bart.kernels.local cimport NodeParams
 from bart.kernels.moves cimport LocalMoves
 from bart.kernels.particles cimport ParticleParams
 from bart.kernels.tree cimport Tree
@@ -11,12 +12,14 @@ from bart.kernels.workspace cimport Target, Work, Workspace
 cdef enum Kernel:
     KERNEL_LOCAL = 0
     KERNEL_PARTICLES = 1
+    KERNEL_NODE = 2
 
 # What a compiled sweep runs for each tree.
 cdef struct Plan:
     int kernel              # a Kernel
     LocalMoves moves
     ParticleParams particles
+    NodeParams node
 
 cdef int run_kernel(Tree* tree, Work* work, StepInfo* info, const Target* target, const Plan* plan,
                     bitgen_t* rng) noexcept nogil
@@ -26,6 +29,7 @@ cdef int check_status(int status) except -1
 
 cdef class KernelPlan:
     cdef Plan p
+    cdef readonly bint needs_bins
 
 cdef class TreeState:
     cdef Tree t

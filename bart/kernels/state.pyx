@@ -8,6 +8,7 @@ from libc.string cimport memcpy
 from numpy.random cimport bitgen_t
 from bart.kernels.change_swap cimport step_local
 from bart.kernels.columns cimport Domain, code_at
+from bart.kernels.local cimport step_node
 from bart.kernels.nodeset cimport leaf_predicate
 from bart.kernels.particles cimport step_particles
 from bart.kernels.rng cimport bitgen_of, normal
@@ -21,7 +22,7 @@ from bart.kernels.workspace cimport (Target, Work, Workspace, begin_step, reserv
 
 from bart.kernels.particles import take_raised
 
-MOVES = ("none", "grow", "prune", "change", "swap", "pg")
+MOVES = ("none", "grow", "prune", "change", "swap", "pg", "local")
 DUMP_DTYPE = np.dtype([("parent", "i4"), ("left", "i4"), ("depth", "i4"), ("dim", "i4"), ("code", "u4"), ("leaf", "i4"),
                        ("n", "i8"), ("can_split", "i1"), ("staged", "i1"), ("log_rule", "f8"), ("value", "f8")])
 RESAMPLING = ("multinomial", "systematic", "killing")
@@ -34,6 +35,8 @@ cdef int run_kernel(Tree* tree, Work* work, StepInfo* info, const Target* target
     begin_step(work, tree, target)
     if plan.kernel == KERNEL_LOCAL:
         return step_local(tree, work, info, target, &plan.moves, rng)
+    if plan.kernel == KERNEL_NODE:
+        return step_node(tree, work, info, target, &plan.node, rng)
     return step_particles(tree, work, info, target, &plan.particles, rng)
 
 
@@ -83,12 +86,21 @@ cdef class KernelPlan:
     n_particles : int, optional
         C: a particle sampler, with resampling, ess_threshold (negative: after every stage), forced, max_stages (0:
         none) and clamped.
+        proposal "optimal" with subset (0: all columns) and prior_share, region "subtree" with descend.
+    local : bool
+        The rejection-free local move, with subset and descend.
     authors : bool
         Bookkeeping "authors".
+
+    Attributes
+    ----------
+    needs_bins : bool
+        Whether it weighs cells of gaps: Domain.make_bins must have been called.
     """
 
     def __init__(self, *, move_probs=None, int n_particles=0, resampling="multinomial", double ess_threshold=-1.0,
-                 bint forced=False, int max_stages=0, bint clamped=True, bint authors=False):
+                 bint forced=False, int max_stages=0, bint clamped=True, bint authors=False, bint optimal=False,
+                 int subset=0, double prior_share=0.0, bint subtree=False, double descend=0.5, bint local=False):
         cdef int k
         if move_probs is not None:
             self.p.kernel = KERNEL_LOCAL
@@ -97,7 +109,15 @@ cdef class KernelPlan:
             self.p.moves.log_prune_to_grow = log(self.p.moves.probability[1]) - log(self.p.moves.probability[0])
             self.p.moves.authors = authors
             return
+        self.needs_bins = optimal or local
+        if local:
+            self.p.kernel = KERNEL_NODE
+            self.p.node.subset, self.p.node.descend = subset, descend
+            return
         self.p.kernel = KERNEL_PARTICLES
+        self.p.particles.optimal = optimal
+        self.p.particles.proposal.subset, self.p.particles.proposal.prior_share = subset, prior_share
+        self.p.particles.subtree, self.p.particles.descend = subtree, descend
         self.p.particles.n_particles = n_particles
         self.p.particles.resampling = RESAMPLING.index(resampling)
         self.p.particles.ess_threshold = ess_threshold
@@ -253,11 +273,15 @@ cdef class TreeState:
         cdef bitgen_t* bits = self._ready(params, rng)
         cdef const double[::1] base = target
         cdef bint bound = target is self.bound
+        if plan.needs_bins:
+            self.domain.make_bins()
         if base.shape[0] != self.t.n_rows:
             raise ValueError(f"target must have shape ({self.t.n_rows},), got ({base.shape[0]},)")
         if bound:
             base = self.bound_residual
             check_status(reserve_target(&self.workspace.w))
+        else:
+            self.workspace.w.sweep_top = 0.0
         self.bind(None, None)                           # leaf values no longer match what was subtracted
         given.base = &base[0]
         given.is_residual = bound

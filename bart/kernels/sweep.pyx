@@ -152,6 +152,7 @@ cdef class EnsembleKernel:
         self.n_changed = 0
         self.n_root_changed = 0
         self.row_visits = 0
+        self.workspace.w.sweep_top = 4.0 * self.workspace.w.ops.largest(self.r, self.n_rows)
         if self.random_order:
             for i in range(self.n_trees - 1, 0, -1):
                 k = <int32_t>below(i + 1, rng)
@@ -213,6 +214,8 @@ cdef class EnsembleKernel:
         """
         if traces.shape[1] != len(TRACES):
             raise ValueError(f"traces must have {len(TRACES)} columns, got {traces.shape[1]}")
+        if plan.needs_bins:
+            self.domain.make_bins()
         if self.n_threads == 1 or self.n_rows < TEAM_ROWS:
             return self._advance(plan, rng, traces, first, store, store_rng, store_every, budget, None)
         with Team(self.n_threads, self.n_rows) as team:

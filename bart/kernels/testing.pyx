@@ -100,6 +100,8 @@ def replicate(sampler, TreeState state, structure, const double[::1] target, par
     cdef int64_t i
     cdef int status
     counts = {}
+    if plan.needs_bins:
+        state.domain.make_bins()
     given.base = &target[0]
     given.is_residual = False
     set_leaf_params(&state.workspace.w, params.sigma2 / params.temperature, params.leaf_mean, params.leaf_var)
@@ -141,6 +143,8 @@ def trace_steps(sampler, TreeState state, const double[::1] target, params, rng,
     cdef int status = OK
     if target.shape[0] != n_rows:
         raise ValueError(f"target must have shape ({n_rows},), got ({target.shape[0]},)")
+    if plan.needs_bins:
+        state.domain.make_bins()
     n_leaves, root_dim = np.empty(n, np.int32), np.empty(n, np.int32)
     root_code, f = np.empty(n, np.uint32), np.empty((n, n_rows))
     cdef int32_t[::1] leaves = n_leaves, dims = root_dim

@@ -1,7 +1,7 @@
 """One tree: its nodes, and the leaf number of every training row."""
 
 from libc.math cimport NAN
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from bart.kernels.memory cimport grow
@@ -132,6 +132,63 @@ cdef void remove_children(Tree* tree, int32_t node, uint32_t* renumber) noexcept
         move_pair(tree, last, left)
     tree.n_nodes -= 2
     tree.n_leaves -= 1
+
+
+cdef int32_t free_leaf_numbers(Tree* tree, int32_t top, const int32_t* order, int32_t n, int32_t* moved,
+                               int32_t* to) noexcept nogil:
+    """Keep the smallest leaf number of a subtree for its top, and close the gaps that the others leave."""
+    cdef int32_t i, k, kept = tree.n_leaves, n_inside = 0, n_moved = 0, source = tree.n_leaves - 1
+    cdef const Node* p
+    for i in range(n):
+        p = &tree.nodes[order[i]]
+        if p.left == NONE:
+            tree.leaf_node[p.leaf] = NONE
+            kept = p.leaf if p.leaf < kept else kept
+            n_inside += 1
+    tree.leaf_node[kept] = top
+    tree.n_leaves += 1 - n_inside
+    for k in range(tree.n_leaves):
+        if tree.leaf_node[k] != NONE:
+            continue
+        while tree.leaf_node[source] == NONE:
+            source -= 1
+        moved[n_moved] = source
+        to[n_moved] = k
+        n_moved += 1
+        tree.leaf_node[k] = tree.leaf_node[source]
+        tree.nodes[tree.leaf_node[k]].leaf = k
+        source -= 1
+    moved[n_moved] = NONE
+    return kept
+
+
+cdef int32_t collapse(Tree* tree, int32_t top, int32_t* order, int32_t* moved, int32_t* to) noexcept nogil:
+    """Make a node a leaf, whatever hangs below it; returns its place, which may have changed.
+
+    It takes the smallest leaf number of its subtree. Leaf numbers stay contiguous: to[k] is the new number of leaf
+    moved[k], NONE behind the last. Labels are the caller's. order: scratch for all nodes of the subtree.
+    """
+    cdef int32_t n = breadth_first(tree, top, order), k, pair, at = 0, last
+    cdef int32_t kept = free_leaf_numbers(tree, top, order, n, moved, to)
+    cdef int8_t can_split = tree.nodes[top].can_split
+    for k in range(n):
+        order[k] = tree.nodes[order[k]].left
+    init_leaf(tree, top, tree.nodes[top].parent, tree.nodes[top].depth, kept, tree.nodes[top].n)
+    tree.nodes[top].can_split = can_split
+    while True:                                 # pairs from the last place down: what is moved is never one of them
+        pair = NONE
+        for k in range(n):
+            if order[k] > pair:
+                pair, at = order[k], k
+        if pair == NONE:
+            return top
+        order[at] = NONE
+        last = tree.n_nodes - 2
+        if pair != last:
+            move_pair(tree, last, pair)
+            if top >= last:
+                top += pair - last
+        tree.n_nodes -= 2
 
 
 cdef void move_pair(Tree* tree, int32_t source, int32_t to) noexcept nogil:

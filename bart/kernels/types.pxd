@@ -77,6 +77,7 @@ cdef enum Move:
     MOVE_CHANGE = 3
     MOVE_SWAP = 4
     MOVE_PG = 5
+    MOVE_LOCAL = 6
 
 cdef extern from "mutants.h" nogil:
     # 0 in the normal build, a compile-time constant; in the mutant build, whether BART_MUTANT names this id.

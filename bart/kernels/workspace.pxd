@@ -1,6 +1,6 @@
 """Scratch of one chain: allocated once, grown geometrically, reused by every step."""
 
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from bart.kernels.columns cimport Columns, Domain
 from bart.kernels.pool cimport Pool
 from bart.kernels.rowops cimport RowOps
@@ -23,6 +23,34 @@ cdef struct Particle:
     Decision decision       # of this stage
     int32_t popped          # entry of this stage; NONE if its queue was empty
 
+# One column of a node, looked at: the node's range, its histogram, and the weights of the cells within the range.
+cdef struct Look:
+    bint has_range
+    bint valid              # the column has a valid split in the node
+    bint has_sums
+    bint has_weights
+    uint32_t low            # extreme codes of the node's rows
+    uint32_t high
+    int32_t first           # first cell that meets the range
+    int32_t n_cells         # cells that do
+    double mass             # prior mass of the range
+    double total            # sum of the cells' weights, mass L(l) L(r) / L(eta), times exp(-top)
+    double top
+
+# The columns looked at in one step; look k has its histogram and weights at k * n_bins.
+cdef struct Looks:
+    int32_t n_nodes         # rows of `table` in use
+    int32_t node_capacity
+    int32_t* table          # (node_capacity, n_dims): look of a node and column, or NONE
+    int32_t n
+    int32_t capacity
+    Look* look
+    int64_t* sums           # (capacity, n_bins), packed as RowOps.histogram has them
+    double* weight          # (capacity, n_bins)
+    double scale            # the target's integer is its product with scale
+    double most             # the largest such integer
+    int32_t shift           # a row counts as 1 << shift
+
 cdef struct Work:
     const RowOps* ops
     const Columns* columns
@@ -43,6 +71,15 @@ cdef struct Work:
     bint renumber_pending   # labels still carry the numbers from before the step
     bint has_target         # the target of this step was written to `target`
     int32_t* dims           # (n_dims,): candidates of a rule
+    Looks looks
+    int32_t* subset         # (n_dims,): columns weighed at the node in hand
+    int32_t* shared_subset  # (n_dims,): those of the region's root, shared by all particles
+    int32_t n_shared
+    int32_t* missing        # (n_dims,): columns to be counted
+    double* share           # (n_dims,): weight of each column of the subset
+    int32_t region          # pool number of the root of the (sub)tree that is redrawn
+    int64_t visits          # rows of nodes weighed, times columns
+    double sweep_top        # bound that is ample for targets in this sweep; 0: look
     int32_t n_particles     # slots allocated, in each of the two generations
     Particle* particles
     Particle* offspring

@@ -127,10 +127,14 @@ cdef class Workspace:
         self.w.columns = &domain.c
         self.w.leaf.sigma2 = -1.0
         self.w.log_term = <double*>malloc((domain.c.n_rows + 1) * sizeof(double))
-        self.w.dims = <int32_t*>malloc(max(domain.c.n_dims, 1) * sizeof(int32_t))
-        if (self.w.log_term == NULL or self.w.dims == NULL
+        self.w.dims = <int32_t*>malloc(4 * max(domain.c.n_dims, 1) * sizeof(int32_t))
+        self.w.share = <double*>malloc(max(domain.c.n_dims, 1) * sizeof(double))
+        if (self.w.log_term == NULL or self.w.dims == NULL or self.w.share == NULL
                 or reserve_leaves(&self.w, 16) != OK):
             raise MemoryError("no memory for the workspace of a chain")
+        self.w.subset = self.w.dims + domain.c.n_dims
+        self.w.shared_subset = self.w.subset + domain.c.n_dims
+        self.w.missing = self.w.shared_subset + domain.c.n_dims
 
     def __dealloc__(self):
         cdef int32_t k
@@ -140,7 +144,8 @@ cdef class Workspace:
         for array in (<size_t>self.w.log_term, <size_t>self.w.target,
                       <size_t>self.w.leaf_sum, <size_t>self.w.old_value, <size_t>self.w.delta, <size_t>self.w.lanes,
                       <size_t>self.w.log_count, <size_t>self.w.renumber, <size_t>self.w.order, <size_t>self.w.listed,
-                      <size_t>self.w.mapped, <size_t>self.w.dims,
+                      <size_t>self.w.mapped, <size_t>self.w.dims, <size_t>self.w.share, <size_t>self.w.looks.table,
+                      <size_t>self.w.looks.look, <size_t>self.w.looks.sums, <size_t>self.w.looks.weight,
                       <size_t>self.w.particles, <size_t>self.w.offspring, <size_t>self.w.log_weight,
                       <size_t>self.w.weight, <size_t>self.w.ancestor, <size_t>self.w.spare):
             free(<void*><size_t>array)

@@ -3,6 +3,7 @@
 from .base import StepInfo, StepParams, TreeSampler, draw_leaf_values
 from .cgm import CGM
 from .grow_prune import GrowPrune
+from .local import Local
 from .particle_gibbs import ParticleGibbs
 
-__all__ = ["CGM", "GrowPrune", "ParticleGibbs", "StepInfo", "StepParams", "TreeSampler", "draw_leaf_values"]
+__all__ = ["CGM", "GrowPrune", "Local", "ParticleGibbs", "StepInfo", "StepParams", "TreeSampler", "draw_leaf_values"]

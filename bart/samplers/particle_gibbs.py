@@ -7,6 +7,8 @@ from ..kernels.state import RESAMPLING, KernelPlan
 from .base import BOOKKEEPING, TreeSampler
 
 FINAL = ("plain", "forced")
+PROPOSALS = ("prior", "optimal")
+REGIONS = ("tree", "subtree")
 MAX_PARTICLES = 1_000_000
 
 
@@ -29,12 +31,30 @@ class ParticleGibbs(TreeSampler):
         invariant; for comparison with published traces only.
     max_stages : int or None
         RuntimeError when a filter is not finished after so many stages; None: no limit (a tree needs at most 2N - 1).
+    proposal : str
+        "prior" (the paper), or "optimal": stop or split in proportion to prior times likelihood one step ahead. Gaps are
+        weighed in cells, by histograms of the target; weights are exact whatever the cells.
+    subset : int or None
+        With "optimal", weigh so many columns at a node, drawn anew each time; None: all.
+    prior_share : float
+        With "optimal", the share of proposals from the prior, in [0, 1).
+    region : str
+        "tree" (the paper), or "subtree": redraw the subtree at a slot whose law does not depend on the tree.
+    descend : float
+        With "subtree", the probability of each step down to the slot, in (0, 1): a slot at depth d has probability
+        (1 - descend) (descend / 2)^d. Where the path leaves the tree, the step does nothing.
+
+    Raises
+    ------
+    ValueError
+        An option is out of range, or without effect beside the others.
     """
 
     name = "pg"
 
     def __init__(self, n_particles=10, resampling="multinomial", ess_threshold=None, final="plain",
-                 bookkeeping="canonical", max_stages=None):
+                 bookkeeping="canonical", max_stages=None, proposal="prior", subset=None, prior_share=0.0,
+                 region="tree", descend=0.5):
         self.n_particles = check_count(n_particles, "n_particles")
         if self.n_particles > MAX_PARTICLES:
             raise ValueError(f"n_particles must be at most {MAX_PARTICLES}, got {n_particles}")
@@ -47,15 +67,27 @@ class ParticleGibbs(TreeSampler):
         # A tree of at most 2^31 - 1 nodes never needs more.
         self.max_stages = None if max_stages is None else min(check_count(max_stages, "max_stages"), 2**31 - 1)
 
+        self.proposal = check_choice(proposal, "proposal", PROPOSALS)
+        self.subset = None if subset is None else check_count(subset, "subset")
+        self.prior_share = check_real(prior_share, "prior_share", 0, 1, closed="low")
+        self.region = check_choice(region, "region", REGIONS)
+        self.descend = check_real(descend, "descend", 0, 1)
+        if proposal == "prior" and (subset is not None or prior_share > 0):
+            raise ValueError("subset and prior_share belong to proposal='optimal'")
+        if bookkeeping == "authors" and (proposal, region) != ("prior", "tree"):
+            raise ValueError("bookkeeping='authors' knows proposal='prior' and region='tree' alone")
+
     def __repr__(self):
         return (f"ParticleGibbs(n_particles={self.n_particles}, resampling={self.resampling!r}, "
                 f"ess_threshold={self.ess_threshold}, final={self.final!r}, bookkeeping={self.bookkeeping!r}, "
-                f"max_stages={self.max_stages})")
+                f"max_stages={self.max_stages}, proposal={self.proposal!r}, subset={self.subset}, "
+                f"prior_share={self.prior_share}, region={self.region!r}, descend={self.descend})")
 
     def plan(self):
         return KernelPlan(
             n_particles=self.n_particles, resampling=self.resampling,
             ess_threshold=-1.0 if self.ess_threshold is None else self.ess_threshold,
             forced=self.final == "forced", max_stages=self.max_stages or 0,
-            authors=self.bookkeeping == "authors",
+            authors=self.bookkeeping == "authors", optimal=self.proposal == "optimal", subset=self.subset or 0,
+            prior_share=self.prior_share, subtree=self.region == "subtree", descend=self.descend,
         )

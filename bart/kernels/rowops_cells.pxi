@@ -1,0 +1,98 @@
+# Histograms of a node's target over the bins of several columns, and the weights of the cuts between them: a part of
+# rowops_body.pxi. Sums are integers, so that they do not depend on the order of the rows, and a sibling is exactly
+# parent minus child.
+
+cdef extern from "cells.h" nogil:
+    void bart_quantise_rows(int64_t* q, const double* r, int n, double scale, double most, int64_t one)
+    void bart_quantise_list(int64_t* q, const double* r, const uint32_t* rows, int n, double scale, double most,
+                            int64_t one)
+    void bart_unpack(double* n_left, double* s_left, const int64_t* sums, int first, int n, int shift, double unit)
+    double bart_cut_ratios(double* w, double* g, const double* n_left, const double* s_left, int n, double rows,
+                           double s, double sigma2, double leaf_var, double leaf_mean)
+    double bart_cut_weights(double* w, const double* g, const double* mass, int n, double top)
+
+cdef enum:
+    CHUNK = 512             # rows whose integers are kept while all columns read them
+
+
+cdef inline void add_four(int64_t* h0, int64_t* h1, int64_t* h2, int64_t* h3, const uint8_t* bins, int64_t stride,
+                          int32_t d0, int32_t d1, int32_t d2, int32_t d3, int32_t n_columns, const uint32_t* rows,
+                          const int64_t* q, int32_t n) noexcept nogil:
+    """Add q to the bins of n_columns of four columns; rows is NULL for consecutive rows."""
+    cdef int32_t i
+    cdef const uint8_t* b
+    for i in range(n):
+        b = bins + stride * (<int64_t>rows[i] if rows != NULL else i)
+        h0[b[d0]] += q[i]
+        if n_columns > 1:
+            h1[b[d1]] += q[i]
+        if n_columns > 2:
+            h2[b[d2]] += q[i]
+        if n_columns > 3:
+            h3[b[d3]] += q[i]
+
+
+cdef inline void add_columns(int64_t* h, int32_t n_bins, const uint8_t* bins, int64_t stride, const int32_t* dims,
+                             int32_t n_columns, const uint32_t* rows, const int64_t* q, int32_t n) noexcept nogil:
+    """Up to four columns; constants of the branches give loops without tests."""
+    if n_columns >= 4:
+        add_four(h, h + n_bins, h + 2 * n_bins, h + 3 * n_bins, bins, stride, dims[0], dims[1], dims[2], dims[3], 4,
+                 rows, q, n)
+    elif n_columns == 3:
+        add_four(h, h + n_bins, h + 2 * n_bins, h, bins, stride, dims[0], dims[1], dims[2], 0, 3, rows, q, n)
+    elif n_columns == 2:
+        add_four(h, h + n_bins, h, h, bins, stride, dims[0], dims[1], 0, 0, 2, rows, q, n)
+    else:
+        add_four(h, h, h, h, bins, stride, dims[0], 0, 0, 0, 1, rows, q, n)
+
+
+cdef void histogram(int64_t* sums, int32_t n_bins, const uint8_t* bins, int32_t stride, const int32_t* dims,
+                    int32_t n_dims, const uint32_t* rows, int64_t n, const double* r, double scale,
+                    double most, int64_t one) noexcept nogil:
+    cdef int64_t[CHUNK] q
+    cdef int64_t start
+    cdef int32_t k, size
+    memset(sums, 0, <size_t>n_dims * n_bins * sizeof(int64_t))
+    for start in range(0, n, 512):
+        size = CHUNK if n - start >= CHUNK else <int32_t>(n - start)
+        if rows != NULL:
+            bart_quantise_list(q, r, rows + start, size, scale, most, one)
+            for k in range(0, n_dims, 4):
+                add_columns(sums + <int64_t>k * n_bins, n_bins, bins, stride, dims + k, n_dims - k, rows + start, q,
+                            size)
+        else:
+            bart_quantise_rows(q, r + start, size, scale, most, one)
+            for k in range(0, n_dims, 4):
+                add_columns(sums + <int64_t>k * n_bins, n_bins, bins + start * stride, stride, dims + k, n_dims - k,
+                            NULL, q, size)
+
+
+cdef double cut_weights(double* weight, double* top, const int64_t* sums, int32_t first, int32_t n,
+                        const double* mass, int64_t rows, int64_t total, double scale, int32_t shift, double sigma2,
+                        double leaf_var, double leaf_mean) noexcept nogil:
+    cdef double[256] n_left
+    cdef double[256] s_left
+    cdef double[256] g
+    cdef double unit = 1.0 / scale
+    bart_unpack(n_left, s_left, sums, first, n, shift, unit)
+    top[0] = bart_cut_ratios(weight, g, n_left, s_left, n, <double>rows, <double>total * unit, sigma2, leaf_var,
+                             leaf_mean)
+    return bart_cut_weights(weight, g, mass, n, top[0])
+
+
+cdef double largest(const double* r, int64_t n_rows) noexcept nogil:
+    cdef double[LANES] top
+    cdef int64_t start
+    cdef int32_t i
+    cdef double x
+    memset(top, 0, sizeof(top))
+    for start in range(0, n_rows - n_rows % LANES, 8):
+        for i in range(LANES):
+            x = fabs(r[start + i])
+            top[i] = x if x > top[i] else top[i]
+    for start in range(n_rows - n_rows % LANES, n_rows):
+        x = fabs(r[start])
+        top[0] = x if x > top[0] else top[0]
+    for i in range(1, LANES):
+        top[0] = top[i] if top[i] > top[0] else top[0]
+    return top[0]
