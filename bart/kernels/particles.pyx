@@ -6,7 +6,6 @@ from libc.string cimport memcpy
 from numpy.random cimport bitgen_t
 from bart.kernels.adopt cimport adopt
 from bart.kernels.columns cimport predicate_of
-from bart.kernels.change_swap cimport load_path
 from bart.kernels.looks cimport begin_looks
 from bart.kernels.moves cimport begin_info, leaf_can_split
 from bart.kernels.optimal cimport log_optimal_ratio, propose_optimal
@@ -15,6 +14,7 @@ from bart.kernels.pool cimport (Pool, PoolNode, pool_can_split, pool_pair, pool_
 from bart.kernels.resampling cimport draw_final, normalise, resample, wants_resampling
 from bart.kernels.rng cimport below, uniform
 from bart.kernels.splits cimport propose_prior
+from bart.kernels.subtrees cimport load_path
 from bart.kernels.suffstat cimport log_L
 from bart.kernels.tree cimport NONE, ROOT, UNKNOWN, Node, Tree, breadth_first, is_leaf
 from bart.kernels.types cimport (AT_MOST, CANCELLED, MOVE_PG, MUTANT, NO_MEMORY, OK, TOO_MANY_STAGES, Predicate, Stat,
