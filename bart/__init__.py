@@ -7,13 +7,24 @@ from .kernels.state import TreeState
 from .model import Model
 from .posterior import Posterior, load
 from .priors import LeafPrior, NoisePrior, TreePrior
-from .samplers import CGM, GrowPrune, Local, ParticleGibbs, StepInfo, StepParams, TreeSampler, draw_leaf_values
+from .samplers import (
+    CGM,
+    GrowPrune,
+    Local,
+    ParticleGibbs,
+    Perturb,
+    Rotate,
+    StepInfo,
+    StepParams,
+    TreeSampler,
+    draw_leaf_values,
+)
 from .sampling import sample
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CGM", "Dataset", "Ensemble", "GrowPrune", "LeafPrior", "Local", "Model", "NoisePrior", "ParticleGibbs",
-    "Posterior", "RankCodes", "StepInfo", "StepParams", "TreePrior", "TreeSampler", "TreeState", "draw_leaf_values",
-    "effective_size", "load", "sample",
+    "Perturb", "Posterior", "RankCodes", "Rotate", "StepInfo", "StepParams", "TreePrior", "TreeSampler", "TreeState",
+    "draw_leaf_values", "effective_size", "load", "sample",
 ]

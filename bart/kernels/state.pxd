@@ -13,6 +13,8 @@ cdef enum Kernel:
     KERNEL_LOCAL = 0
     KERNEL_PARTICLES = 1
     KERNEL_NODE = 2
+    KERNEL_PERTURB = 3
+    KERNEL_ROTATE = 4
 
 # What a compiled sweep runs for each tree.
 cdef struct Plan:

@@ -11,6 +11,7 @@ from bart.kernels.columns cimport Domain, code_at
 from bart.kernels.local cimport step_node
 from bart.kernels.nodeset cimport leaf_predicate
 from bart.kernels.particles cimport step_particles
+from bart.kernels.perturb_rotate cimport step_perturb, step_rotate
 from bart.kernels.rng cimport bitgen_of, normal
 from bart.kernels.starts cimport draw_from_prior, grow_leaf, has_rule, overgrow
 from bart.kernels.suffstat cimport leaf_posterior_mean, leaf_posterior_sd
@@ -22,7 +23,7 @@ from bart.kernels.workspace cimport (Target, Work, Workspace, begin_step, reserv
 
 from bart.kernels.particles import take_raised
 
-MOVES = ("none", "grow", "prune", "change", "swap", "pg", "local")
+MOVES = ("none", "grow", "prune", "change", "swap", "pg", "local", "perturb", "rotate")
 DUMP_DTYPE = np.dtype([("parent", "i4"), ("left", "i4"), ("depth", "i4"), ("dim", "i4"), ("code", "u4"), ("leaf", "i4"),
                        ("n", "i8"), ("can_split", "i1"), ("staged", "i1"), ("log_rule", "f8"), ("value", "f8")])
 RESAMPLING = ("multinomial", "systematic", "killing")
@@ -37,6 +38,10 @@ cdef int run_kernel(Tree* tree, Work* work, StepInfo* info, const Target* target
         return step_local(tree, work, info, target, &plan.moves, rng)
     if plan.kernel == KERNEL_NODE:
         return step_node(tree, work, info, target, &plan.node, rng)
+    if plan.kernel == KERNEL_PERTURB:
+        return step_perturb(tree, work, info, target, rng)
+    if plan.kernel == KERNEL_ROTATE:
+        return step_rotate(tree, work, info, target, rng)
     return step_particles(tree, work, info, target, &plan.particles, rng)
 
 
@@ -83,12 +88,12 @@ cdef class KernelPlan:
     ----------
     move_probs : tuple of 4 floats, optional
         Probabilities of grow, prune, change and swap: a local sampler.
+    move : str, optional
+        "perturb", "rotate", or "local" (rejection-free, with subset and descend): this one move.
     n_particles : int, optional
         C: a particle sampler, with resampling, ess_threshold (negative: after every stage), forced, max_stages (0:
         none) and clamped.
         proposal "optimal" with subset (0: all columns) and prior_share, region "subtree" with descend.
-    local : bool
-        The rejection-free local move, with subset and descend.
     authors : bool
         Bookkeeping "authors".
 
@@ -98,9 +103,10 @@ cdef class KernelPlan:
         Whether it weighs cells of gaps: Domain.make_bins must have been called.
     """
 
-    def __init__(self, *, move_probs=None, int n_particles=0, resampling="multinomial", double ess_threshold=-1.0,
-                 bint forced=False, int max_stages=0, bint clamped=True, bint authors=False, bint optimal=False,
-                 int subset=0, double prior_share=0.0, bint subtree=False, double descend=0.5, bint local=False):
+    def __init__(self, *, move_probs=None, move=None, int n_particles=0, resampling="multinomial",
+                 double ess_threshold=-1.0, bint forced=False, int max_stages=0, bint clamped=True,
+                 bint authors=False, bint optimal=False, int subset=0, double prior_share=0.0, bint subtree=False,
+                 double descend=0.5):
         cdef int k
         if move_probs is not None:
             self.p.kernel = KERNEL_LOCAL
@@ -109,9 +115,9 @@ cdef class KernelPlan:
             self.p.moves.log_prune_to_grow = log(self.p.moves.probability[1]) - log(self.p.moves.probability[0])
             self.p.moves.authors = authors
             return
-        self.needs_bins = optimal or local
-        if local:
-            self.p.kernel = KERNEL_NODE
+        self.needs_bins = optimal or move == "local"
+        if move is not None:
+            self.p.kernel = {"local": KERNEL_NODE, "perturb": KERNEL_PERTURB, "rotate": KERNEL_ROTATE}[move]
             self.p.node.subset, self.p.node.descend = subset, descend
             return
         self.p.kernel = KERNEL_PARTICLES

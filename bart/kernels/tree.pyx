@@ -191,19 +191,56 @@ cdef int32_t collapse(Tree* tree, int32_t top, int32_t* order, int32_t* moved, i
         tree.n_nodes -= 2
 
 
+cdef void put_node(Tree* tree, Node node, int32_t to) noexcept nogil:
+    """Write a node at another place and mend its leaf number or its children; what leads to it is the caller's."""
+    tree.nodes[to] = node
+    if node.left == NONE:
+        tree.leaf_node[node.leaf] = to
+    else:
+        tree.nodes[node.left].parent = to
+        tree.nodes[node.left + 1].parent = to
+
+
 cdef void move_pair(Tree* tree, int32_t source, int32_t to) noexcept nogil:
     """Move two sibling nodes to another place and mend every reference to them."""
     cdef int32_t k
-    cdef Node* p
     for k in range(2):
-        tree.nodes[to + k] = tree.nodes[source + k]
-        p = &tree.nodes[to + k]
-        if p.left == NONE:
-            tree.leaf_node[p.leaf] = to + k
-        else:
-            tree.nodes[p.left].parent = to + k
-            tree.nodes[p.left + 1].parent = to + k
+        put_node(tree, tree.nodes[source + k], to + k)
     tree.nodes[tree.nodes[to].parent].left = to
+
+
+cdef int32_t rotate_edge(Tree* tree, int32_t child, int32_t* order) noexcept nogil:
+    """P(L(A,B),C) becomes L(A,P(B,C)) where the child is a left one, else the reverse; the rules go along.
+
+    Parent and child must split the same dimension, so that the partition stays. The two pairs of nodes keep their
+    places: what moves is in them. Depths are those of the new tree; n and log_rule of the inner node are the
+    caller's, log_rule of the upper one is not known. Returns the inner node.
+    """
+    cdef int32_t top = tree.nodes[child].parent, outer = tree.nodes[top].left, inner = tree.nodes[child].left
+    cdef bint from_left = child == outer
+    cdef Node middle = tree.nodes[child], left = tree.nodes[inner], right = tree.nodes[inner + 1]
+    cdef Node far = tree.nodes[outer + from_left]           # A, B, C are left, right, far, or else far, left, right
+    cdef int32_t to = outer + from_left
+    middle.code = tree.nodes[top].code
+    tree.nodes[top].code = tree.nodes[child].code
+    tree.nodes[top].log_rule = NAN
+    put_node(tree, middle, to)
+    put_node(tree, left if from_left else right, child)
+    put_node(tree, right if from_left else far, inner)
+    put_node(tree, far if from_left else left, inner + 1)
+    tree.nodes[child].parent = top
+    tree.nodes[inner].parent = to
+    tree.nodes[inner + 1].parent = to
+    shift_depths(tree, child, -1, order)
+    shift_depths(tree, inner + from_left, 1, order)
+    return to
+
+
+cdef void shift_depths(Tree* tree, int32_t node, int32_t by, int32_t* order) noexcept nogil:
+    """Add to the depth of every node of a subtree."""
+    cdef int32_t n = breadth_first(tree, node, order), i
+    for i in range(n):
+        tree.nodes[order[i]].depth += by
 
 
 cdef int32_t breadth_first(const Tree* tree, int32_t start, int32_t* order) noexcept nogil:

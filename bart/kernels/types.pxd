@@ -78,6 +78,8 @@ cdef enum Move:
     MOVE_SWAP = 4
     MOVE_PG = 5
     MOVE_LOCAL = 6
+    MOVE_PERTURB = 7
+    MOVE_ROTATE = 8
 
 cdef extern from "mutants.h" nogil:
     # 0 in the normal build, a compile-time constant; in the mutant build, whether BART_MUTANT names this id.

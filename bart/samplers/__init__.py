@@ -5,5 +5,8 @@ from .cgm import CGM
 from .grow_prune import GrowPrune
 from .local import Local
 from .particle_gibbs import ParticleGibbs
+from .perturb import Perturb
+from .rotate import Rotate
 
-__all__ = ["CGM", "GrowPrune", "Local", "ParticleGibbs", "StepInfo", "StepParams", "TreeSampler", "draw_leaf_values"]
+__all__ = ["CGM", "GrowPrune", "Local", "ParticleGibbs", "Perturb", "Rotate", "StepInfo", "StepParams", "TreeSampler",
+           "draw_leaf_values"]

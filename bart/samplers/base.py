@@ -50,7 +50,7 @@ class StepInfo(NamedTuple):
     Attributes
     ----------
     move : str
-        "grow", "prune", "change", "swap" or "pg": the move tried.
+        "grow", "prune", "change", "swap", "pg", "perturb" or "rotate": the move tried.
     changed, root_changed : bool
         Whether the structure, and the root's decision, differ from before.
     log_ratio : float
@@ -64,14 +64,16 @@ class StepInfo(NamedTuple):
         number of that node's training rows.
 
         - grow, prune: the rows of the leaf to be split, of the node to be made a leaf.
-        - change, swap: the rows of the changed node (the parent of the pair) and of all internal nodes below it,
-          each counted under the old rules, so that it does not matter where a proposal with an empty leaf is given up.
+        - change, swap, perturb: the rows of the changed node (the parent of the pair) and of all internal nodes below
+          it, each counted under the old rules, so that it does not matter where a proposal with an empty leaf is given
+          up.
+        - rotate: the rows of the parent and of both middle nodes, the child before the move and the one after it.
         - pg: for each split that a free particle draws, be it chosen or not, the rows of the node it splits; and the
           rows of all internal nodes of the old tree, as the clamped particle is weighted anew (there is none in the
           unconditional filter of the start "smc").
 
-        Rejected proposals count as accepted ones do. 0 where nothing is tried: no candidate for the move, a change
-        that draws the rule already there, one particle alone; and from a sampler that does not say.
+        Rejected proposals count as accepted ones do. 0 where nothing is tried: no candidate for the move, a change or
+        perturb that draws the rule already there, one particle alone; and from a sampler that does not say.
     """
 
     move: str

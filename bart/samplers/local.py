@@ -32,4 +32,4 @@ class Local(TreeSampler):
         return f"Local(subset={self.subset}, descend={self.descend})"
 
     def plan(self):
-        return KernelPlan(local=True, subset=self.subset or 0, descend=self.descend)
+        return KernelPlan(move="local", subset=self.subset or 0, descend=self.descend)
