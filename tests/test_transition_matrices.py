@@ -9,6 +9,7 @@ from tiny import PROBLEMS
 from twin_particles import ParticleGibbs
 from twin_random import transition_matrix
 from twins import CGM, GrowPrune, nodes_of
+from twins_rules import Perturb, Rotate, rotate
 
 LOCAL = {
     "growprune": lambda problem: GrowPrune(problem),
@@ -16,6 +17,8 @@ LOCAL = {
     "cgm": lambda problem: CGM(problem),
     "cgm-unequal": lambda problem: CGM(problem, (0.25, 0.25, 0.40, 0.10)),
 }
+# Not irreducible: the posterior is one of their invariant laws.
+RULES = {"perturb": lambda problem: Perturb(problem), "rotate": lambda problem: Rotate(problem)}
 # At C = 2 an effective size is at least 1 = .5 C, so that only .9 ever mixes resampling with none.
 SETTINGS = list(product(("multinomial", "systematic", "killing"), (None, 0.9, 0.5, 0.0), ("plain", "forced")))
 FEW = [("multinomial", None, "plain"), ("systematic", 0.9, "forced"), ("killing", None, "forced")]
@@ -48,11 +51,11 @@ def check_invariant(twin, problem):
     assert abs(post.p @ matrix - post.p).max() < 1e-12
 
 
-@pytest.mark.parametrize("kernel", LOCAL)
+@pytest.mark.parametrize("kernel", LOCAL | RULES)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_local_moves(name, kernel):
     problem = PROBLEMS[name]()
-    check_invariant(LOCAL[kernel](problem), problem)
+    check_invariant((LOCAL | RULES)[kernel](problem), problem)
 
 
 @pytest.mark.parametrize("name, size, setting", particle_cases())
@@ -85,6 +88,38 @@ def test_swap_exchanges_both_children_that_share_a_rule():
     law = CGM(PROBLEMS["square"](), (0.0, 0.0, 0.0, 1.0)).law(same)
     assert law[1, 0, (0, 0, None, None), (0, 0, None, None)] > 0
     assert set(law) <= {same, (1, 0, (0, 0, None, None), (0, 0, None, None))}
+
+
+@pytest.mark.parametrize("kernel, least", [("perturb", 9), ("rotate", 9)])
+def test_perturb_and_rotate_move_most_problems(kernel, least):
+    """Else their invariance says nothing: the share of the posterior that a step moves."""
+    moved = {}
+    for name, make in PROBLEMS.items():
+        problem = make()
+        post = problem.posterior()
+        moved[name] = 1 - post.p @ np.diag(transition_matrix(RULES[kernel](problem), post.trees))
+    assert sum(share > 0.05 for share in moved.values()) >= least, moved
+
+
+def test_rotations_undo_each_other_and_keep_the_partition():
+    """From left to right and back; every edge of one dimension can be rotated, and their number stays."""
+    problem = PROBLEMS["terrace"]()
+    seen = 0
+    for tree in problem.posterior().trees:
+        for side, child in zip("LR", tree[2:] if tree else (), strict=False):
+            if child is None or child[0] != tree[0]:
+                continue
+            turned = rotate(tree, side)
+            assert rotate(turned, "R" if side == "L" else "L") == tree and turned != tree
+            assert {rows for rows, _ in problem.leaves(turned)} == {rows for rows, _ in problem.leaves(tree)}
+            assert edges_of_one_dimension(turned) == edges_of_one_dimension(tree)
+            assert Rotate(problem).law(tree).get(turned, 0.0) > 0
+            seen += 1
+    assert seen > 50
+
+
+def edges_of_one_dimension(tree):
+    return sum(child is not None and child[0] == node[0] for _, node in bfs(tree) if node for child in node[2:])
 
 
 # ---------------------------------------------------------------- the problems contain what they are for
@@ -124,3 +159,14 @@ def test_the_unused_dimension_is_never_used():
     _, all_nodes = nodes("weighted")
     used = {n.tree[0] for _, view in all_nodes for n in view if n.tree is not None}
     assert used == {0, 2}
+
+
+def test_some_rotated_parts_hold_rules_of_another_dimension():
+    """In all three parts, on both sides."""
+    parts = set()
+    for tree, _ in nodes("terrace")[1]:
+        for side, child in zip("LR", tree[2:] if tree else (), strict=False):
+            if child is not None and child[0] == tree[0]:
+                three = (child[2], child[3], tree[3]) if side == "L" else (tree[2], child[2], child[3])
+                parts |= {(side, i) for i, part in enumerate(three) if part and part[0] != tree[0]}
+    assert len(parts) == 6

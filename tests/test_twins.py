@@ -11,6 +11,8 @@ from twin_particles import ParticleGibbs
 from twin_random import from_generator, outcomes, scripted, stationary, transition_matrix
 from twin_resampling import SCHEMES
 from twins import CGM, MUTANTS, GrowPrune, draw_rule
+from twins_rules import MUTANTS as RULE_MUTANTS
+from twins_rules import Perturb, Rotate
 
 WEIGHTS = [(0.5, 0.5), (0.05, 0.95), (0.2, 0.5, 0.3), (0.7, 0.1, 0.15, 0.05), (1 / 3, 1 / 3, 1 / 3),
            (1.0, 0.0, 0.0), (0.0, 0.4, 0.6)]
@@ -29,6 +31,11 @@ CGM_MUTANTS = {
     "node-gap midpoints": "plane",
     "swap overwrites both children": "plane",
 }
+PERTURB_MUTANTS = {"mass of the codes left out": "line", "interval around the old code": "line",
+                   "old code left out": "plane"}
+# Four rows in a line are too few to see the first.
+ROTATE_MUTANTS = {"parent first": "long_line", "always accepted": "line", "depths left out": "terrace",
+                  "rules left out": "terrace"}
 PARTICLE_MUTANTS = {
     "reference outside the pool": ("line", {}),
     "sorted draws, one overwritten": ("line", {}),
@@ -64,6 +71,18 @@ def test_mutants_of_change_and_swap_are_caught(mutant):
     assert gap(CGM(problem, mutant=mutant), problem) > 1e-6
 
 
+@pytest.mark.parametrize("mutant", PERTURB_MUTANTS)
+def test_mutants_of_perturb_are_caught(mutant):
+    problem = PROBLEMS[PERTURB_MUTANTS[mutant]]()
+    assert gap(Perturb(problem, mutant=mutant), problem) > 1e-6
+
+
+@pytest.mark.parametrize("mutant", ROTATE_MUTANTS)
+def test_mutants_of_rotate_are_caught(mutant):
+    problem = PROBLEMS[ROTATE_MUTANTS[mutant]]()
+    assert gap(Rotate(problem, mutant=mutant), problem) > 1e-6
+
+
 @pytest.mark.parametrize("mutant", PARTICLE_MUTANTS)
 def test_mutants_of_particle_gibbs_are_caught(mutant):
     name, options = PARTICLE_MUTANTS[mutant]
@@ -75,6 +94,8 @@ def test_every_mutant_is_tested():
     assert set(LOCAL_MUTANTS) == set(MUTANTS["GrowPrune"])
     assert set(CGM_MUTANTS) == set(MUTANTS["CGM"])
     assert set(PARTICLE_MUTANTS) == set(MUTANTS["ParticleGibbs"])
+    assert set(PERTURB_MUTANTS) == set(RULE_MUTANTS["Perturb"])
+    assert set(ROTATE_MUTANTS) == set(RULE_MUTANTS["Rotate"])
 
 
 def test_node_gap_midpoints_are_invisible_in_one_dimension_and_real_in_two():

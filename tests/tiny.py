@@ -74,11 +74,17 @@ def unsplit_root():
     return Problem([[1.0], [1.0], [1.0]], [0.1, 0.5, -0.2], 0.5, 1.0, alpha=0.95, beta=0.5)
 
 
+def terrace():
+    """Rotations whose three parts hold rules of another dimension, of another weight."""
+    X = [[0.0, 0.0], [1.0, 0.0], [1.5, 2.0], [4.0, 0.0], [4.2, 2.0]]
+    return Problem(X, [0.5, -0.4, 0.8, -0.7, 0.2], 0.4, 0.5, 0.1, alpha=0.9, beta=1.0, dim_weights=(3, 1))
+
+
 def authors():
     """The four rows on which the authors' particle Gibbs is known to be off."""
     return Problem([[0.0], [1.0], [2.0], [3.0]], [1.3, -0.4, 0.6, -1.5], 0.5, 1.0, alpha=0.95, beta=0.5)
 
 
 _ALL = (line, plane, square, ties, long_line, shallow, weighted, weighted_three, grid, triple, triple_line,
-        pair, unsplit_root, authors)
+        pair, unsplit_root, terrace, authors)
 PROBLEMS = {f.__name__: f for f in _ALL}

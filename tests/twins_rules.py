@@ -1,0 +1,125 @@
+"""Slow twins of perturb and rotate, as those of :mod:`twins`: the readable reference of what the kernels do.
+
+Their ratios are differences of whole log joints, where the kernels add up the terms that change.
+"""
+
+from __future__ import annotations
+
+import math
+
+from oracle import bfs, replace_at
+from twins import CGM, Result, nodes_of, rows_of_rules
+
+MUTANTS = {
+    "Perturb": ("mass of the codes left out", "interval around the old code", "old code left out"),
+    "Rotate": ("parent first", "always accepted", "depths left out", "rules left out"),
+}
+
+
+class Perturb(CGM):
+    """A new code, by mass, for the rule of a uniform internal node.
+
+    Parameters
+    ----------
+    problem : Problem
+    mutant : str, optional
+    """
+
+    def __init__(self, problem, mutant=None):
+        super().__init__(problem, mutant=mutant)
+
+    def step(self, tree, random):
+        """One step from a nested-tuple tree."""
+        internal = [n for n in nodes_of(self.problem, tree) if n.tree is not None]
+        if not internal:
+            return Result(tree, "perturb")
+        node = internal[random.below(len(internal))]
+        dim, old = node.tree[:2]
+        low, high = self.interval(tree, node)
+        cumulative = self.problem.cumulative[dim]
+        masses = [cumulative[c + 1] - cumulative[c] for c in range(low, high)]
+        mass_of_old = masses[old - low]
+        if self.mutant == "old code left out" and mass_of_old < sum(masses):
+            masses[old - low] = 0.0
+        new = low + random.choice([mass / sum(masses) for mass in masses])
+        if new == old:
+            return Result(tree, "perturb")
+        subtree = (dim, new, *node.tree[2:])
+        visits = rows_of_rules(self.problem, node.tree, node.rows)
+        if self.has_empty_leaf(subtree, node.rows):
+            return Result(tree, "perturb", row_visits=visits)
+        ratio = (self.model.log_joint(subtree, node.rows, node.depth)
+                 - self.model.log_joint(node.tree, node.rows, node.depth))
+        if self.mutant != "mass of the codes left out":
+            ratio += math.log(mass_of_old) - math.log(masses[new - low])
+        return self.accept(tree, replace_at(tree, node.path, subtree), "perturb", ratio, visits, random)
+
+    def interval(self, tree, node):
+        """Codes low <= code < high: the column's, cut by the rules above and below that split the node's dimension."""
+        dim, code = node.tree[:2]
+        low, high = 0, len(self.problem.values[dim]) - 1
+        for path, other in bfs(tree):
+            if other is None or other[0] != dim or path == node.path:
+                continue
+            if node.path.startswith(path):                          # above: the node lies on one side of its code
+                left_of = node.path[len(path)] == "L"
+            elif path.startswith(node.path):                        # below: its code lies on one side of the node's
+                left_of = path[len(node.path)] == "R"
+            else:
+                continue
+            low, high = (low, min(high, other[1])) if left_of else (max(low, other[1] + 1), high)
+        if self.mutant == "interval around the old code":
+            low, high = max(low, code - 1), min(high, code + 2)
+        return low, high
+
+
+class Rotate(CGM):
+    """Rotate a uniform edge whose parent and child split the same dimension.
+
+    Parameters
+    ----------
+    problem : Problem
+    mutant : str, optional
+    """
+
+    def __init__(self, problem, mutant=None):
+        super().__init__(problem, mutant=mutant)
+
+    def step(self, tree, random):
+        """One step from a nested-tuple tree."""
+        nodes = {n.path: n for n in nodes_of(self.problem, tree)}
+        children = [n for n in nodes.values() if n.path and n.tree is not None
+                    and n.tree[0] == nodes[n.path[:-1]].tree[0]]
+        if not children:
+            return Result(tree, "rotate")
+        if self.mutant == "parent first":
+            parents = sorted({n.path[:-1] for n in children}, key=lambda path: (len(path), path))
+            drawn = parents[random.below(len(parents))]
+            children = [n for n in children if n.path[:-1] == drawn]
+        child = children[random.below(len(children))]
+        parent = nodes[child.path[:-1]]
+        subtree = rotate(parent.tree, child.path[-1])
+        inner = subtree[2 if child.path[-1] == "R" else 3]
+        inner_rows = self.problem.divide(parent.rows, *subtree[:2])["LR".index(child.path[-1]) ^ 1]
+        ratio = (self.model.log_joint(subtree, parent.rows, parent.depth)
+                 - self.model.log_joint(parent.tree, parent.rows, parent.depth))
+        log_rules = (self.log_rules(parent.rows, subtree[:2]) + self.log_rules(inner_rows, inner[:2])
+                     - self.log_rules(parent.rows, parent.tree[:2]) - self.log_rules(child.rows, child.tree[:2]))
+        ratio = {"always accepted": math.inf, "depths left out": log_rules,
+                 "rules left out": ratio - log_rules}.get(self.mutant, ratio)
+        visits = len(parent.rows) + len(child.rows) + len(inner_rows)
+        return self.accept(tree, replace_at(tree, parent.path, subtree), "rotate", ratio, visits, random)
+
+    def log_rules(self, rows, rule):
+        """Log prior of a rule given the rows of its node."""
+        return math.log(self.model.rules(rows)[rule])
+
+
+def rotate(tree, side):
+    """P(L(A, B), C) becomes L(A, P(B, C)) where the child is on side "L"; the reverse where it is on "R"."""
+    dim, code, left, right = tree
+    if side == "L":
+        _, low, a, b = left
+        return dim, low, a, (dim, code, b, right)
+    _, high, b, c = right
+    return dim, high, (dim, code, left, b), c
