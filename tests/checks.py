@@ -41,6 +41,30 @@ def check_fit(leaf_of_row, leaf_values, fit):
     np.testing.assert_array_equal(np.asarray(leaf_values)[np.asarray(leaf_of_row)], fit, err_msg="fit")
 
 
+def check_nodes(problem, nodes):
+    """The nodes as `TreeState.dump` gives them: links, depths, counts and leaf numbers are those of the tree, and what
+    is kept of a node's rows is true of them."""
+    rows, depth, seen, leaves = {0: problem.all_rows}, {0: 0}, [0], []
+    assert nodes[0]["parent"] == -1, "nodes: the root has a parent"
+    for i in seen:
+        node, name = nodes[i], f"nodes: node {i}"
+        assert (node["n"], node["depth"]) == (len(rows[i]), depth[i]), f"{name} has another count or depth"
+        if node["left"] < 0:
+            assert node["dim"] == -1, f"{name} has a rule"
+            assert node["can_split"] in (-1, problem.can_split(rows[i])), f"{name} can split or not"
+            leaves.append(node["leaf"])
+            continue
+        left, rule = int(node["left"]), (int(node["dim"]), int(node["code"]))
+        assert left % 2 == 1 and node["leaf"] == -1 and node["can_split"] == 1, f"{name} is no internal node"
+        assert np.isnan(node["log_rule"]) or np.isclose(node["log_rule"], np.log(problem.rules(rows[i])[rule]), 1e-9), \
+            f"{name} has another log_rule"
+        for child, part in zip((left, left + 1), problem.divide(rows[i], *rule), strict=True):
+            assert child not in rows and nodes[child]["parent"] == i, f"{name} is not the parent of its children"
+            rows[child], depth[child] = part, depth[i] + 1
+            seen.append(child)
+    assert len(seen) == len(nodes) and sorted(leaves) == list(range(len(leaves))), "nodes: some are not in the tree"
+
+
 def check_state(problem, state):
     """All of the above on an object with the attributes of a tree state."""
     tree = state.structure

@@ -7,15 +7,19 @@ from twin_particles import ParticleGibbs as ParticleGibbsTwin
 from twin_random import Uniforms
 from twins import CGM as CGMTwin
 from twins import GrowPrune as GrowPruneTwin
+from twins_rules import Perturb as PerturbTwin
+from twins_rules import Rotate as RotateTwin
 
 from bart.data import RankCodes
 from bart.priors import TreePrior
-from bart.samplers import CGM, GrowPrune, ParticleGibbs, StepParams
+from bart.samplers import CGM, GrowPrune, ParticleGibbs, Perturb, Rotate, StepParams
 
 PAIRS = {
     "growprune": (GrowPrune, GrowPruneTwin),
     "cgm": (CGM, CGMTwin),
     "pg": (ParticleGibbs, ParticleGibbsTwin),
+    "perturb": (Perturb, PerturbTwin),
+    "rotate": (Rotate, RotateTwin),
 }
 
 

@@ -5,7 +5,7 @@ from bart.kernels.forest import ForestStore
 
 import bart
 
-SAMPLERS = {
+IRREDUCIBLE = {
     "growprune": bart.GrowPrune(),
     "cgm": bart.CGM(),
     "pg": bart.ParticleGibbs(4),
@@ -13,6 +13,7 @@ SAMPLERS = {
     "pg-killing": bart.ParticleGibbs(3, "killing"),
     "pg-authors": bart.ParticleGibbs(3, bookkeeping="authors"),
 }
+SAMPLERS = IRREDUCIBLE | {"perturb": bart.Perturb(), "rotate": bart.Rotate()}
 STARTS = ("empty", "prior", "overgrown", "smc")
 ORDERS = ("sequential", "random")
 TRACES = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed", "row_visits")

@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from checks import check_no_empty_leaf, check_partition, check_size, check_state, check_support
+from checks import check_no_empty_leaf, check_nodes, check_partition, check_size, check_state, check_support
+from compiled import make_state
 from oracle import Problem, depth_of, n_leaves
 
 PROBLEM = Problem([[0, 0], [1, 1], [2, 0], [3, 1]], [0.0] * 4, 1.0, 1.0, dim_weights=(1, 1))
@@ -48,3 +49,18 @@ def test_wrong_sizes_and_fit_are_seen():
     state.fit = lambda: np.zeros(4)
     with pytest.raises(AssertionError, match="fit"):
         check_state(PROBLEM, state)
+
+
+def test_wrong_nodes_are_seen():
+    """Each field, one at a time, of a tree with rules at 0 and 2 and leaves 1, 3 and 4."""
+    sound = make_state(PROBLEM, (0, 1, None, (1, 0, None, None))).dump()
+    sound["log_rule"][0] = np.log(PROBLEM.rules(PROBLEM.all_rows)[0, 1])
+    sound["can_split"][1] = 1
+    check_nodes(PROBLEM, sound)
+    for node, field, value in ((0, "parent", 2), (3, "parent", 0), (2, "left", 1), (3, "depth", 1), (2, "n", 3),
+                               (2, "code", -1), (4, "leaf", 0), (1, "dim", 0), (1, "can_split", 0), (2, "leaf", 1),
+                               (2, "can_split", 0), (0, "log_rule", -0.1), (0, "left", -1)):
+        nodes = sound.copy()
+        nodes[field][node] = np.array(value).astype(nodes.dtype[field])
+        with pytest.raises((AssertionError, KeyError), match="nodes|-1"):
+            check_nodes(PROBLEM, nodes)

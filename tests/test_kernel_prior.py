@@ -102,6 +102,17 @@ def test_six_rows_with_weights(sampler, rng):
     check_law(bart.Ensemble(model, SAMPLERS[sampler], rng), problem_of("width", (1, 0, 3)), enough(sampler))
 
 
+@pytest.mark.parametrize("weights", [None, (1, 0, 3)])
+@pytest.mark.parametrize("cuts", CUTS)
+@pytest.mark.parametrize("sampler", [bart.Perturb(), bart.Rotate()], ids=str)
+def test_six_rows_stay_in_the_prior(sampler, cuts, weights, rng):
+    """Moves that are not irreducible, from draws of the prior."""
+    ensemble = bart.Ensemble(six_rows(20_000, cuts, weights), sampler, rng, init="prior")
+    before = ensemble.structures()
+    check_law(ensemble, problem_of(cuts, weights), 5)
+    assert sum(a != b for a, b in zip(before, ensemble.structures(), strict=True)) > 50
+
+
 @pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-systematic"])
 def test_a_temperature_near_zero(sampler, rng):
     """The trees keep their prior, and so does sigma2: the gamma law of its inverse, draw by draw."""

@@ -31,7 +31,8 @@ from chain_helpers import assert_same, make_model
 from compiled import make_params, make_state
 from laws import g_test
 from oracle import Problem
-from sweep_helpers import SAMPLERS, STARTS
+from sweep_helpers import IRREDUCIBLE as SAMPLERS
+from sweep_helpers import STARTS
 
 import bart
 from bart.sampling import bytes_per_draw

@@ -44,6 +44,17 @@ def test_local_moves_by_hand(rng):
     assert visits(line(4), tree, bart.GrowPrune(), rng) == {("grow", 2), ("prune", 2)}
 
 
+def test_perturb_and_rotate_by_hand(rng):
+    tree = (0, 1, (0, 0, None, None), None)
+    # The root's code may be 1 or 2, that of its child 0 alone: to draw the one that is there costs nothing.
+    assert visits(line(4), tree, bart.Perturb(), rng) == {("perturb", 6), ("perturb", 0)}
+    # Of 0 | 1 and 01 | 23 made 0 | 123 and 1 | 23: four rows, two of the child before, three of the one after.
+    assert visits(line(4), tree, bart.Rotate(), rng) == {("rotate", 9)}
+    assert visits(line(4), (0, 0, None, (0, 1, None, None)), bart.Rotate(), rng) == {("rotate", 9)}
+    assert visits(line(4), (0, 1, None, None), bart.Rotate(), rng) == {("rotate", 0)}
+    assert visits(line(4), None, bart.Perturb(), rng) == {("perturb", 0)}
+
+
 def test_a_move_without_a_candidate_costs_nothing(rng):
     assert visits(line(4), None, bart.CGM(), rng) == {("grow", 4), ("prune", 0), ("change", 0), ("swap", 0)}
     whole = (0, 0, None, None)

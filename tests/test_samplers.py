@@ -17,6 +17,8 @@ from bart.samplers.base import check_target
 SAMPLERS = {
     "growprune": bart.GrowPrune(0.4),
     "cgm": bart.CGM((0.25, 0.25, 0.40, 0.10)),
+    "perturb": bart.Perturb(),
+    "rotate": bart.Rotate(),
     "pg": bart.ParticleGibbs(4),
     "pg-killing": bart.ParticleGibbs(3, "killing", 0.5, "forced", max_stages=1000),
     "authors": bart.ParticleGibbs(4, bookkeeping="authors"),
@@ -54,12 +56,13 @@ def test_bad_options_are_refused_by_name(kind, name, value, error):
 @pytest.mark.parametrize("sampler", [*SAMPLERS.values(), bart.GrowPrune(), bart.CGM(), bart.ParticleGibbs(),
                                      bart.ParticleGibbs(ess_threshold=0)], ids=str)
 def test_repr_makes_the_same_sampler(sampler):
-    made = eval(repr(sampler), {name: getattr(bart, name) for name in ("GrowPrune", "CGM", "ParticleGibbs")})
+    made = eval(repr(sampler), vars(bart).copy())
     assert type(made) is type(sampler) and vars(made) == vars(sampler) and repr(made) == repr(sampler)
 
 
 def test_names_and_plans():
-    assert [kind.name for kind in (bart.GrowPrune, bart.CGM, bart.ParticleGibbs)] == ["growprune", "cgm", "pg"]
+    kinds = (bart.GrowPrune, bart.CGM, bart.ParticleGibbs, bart.Perturb, bart.Rotate)
+    assert [kind.name for kind in kinds] == ["growprune", "cgm", "pg", "perturb", "rotate"]
     for sampler in SAMPLERS.values():
         assert isinstance(sampler, bart.TreeSampler) and isinstance(sampler.plan(), KernelPlan)
     assert bart.TreeSampler().plan() is None
@@ -85,7 +88,8 @@ def test_what_a_step_says_is_true(sampler, rng):
         assert info.n_leaves == state.n_leaves == n_leaves_of(after) and not np.isnan(info.log_ratio)
         assert (info.n_stages > 0) == (info.move == "pg")
         moves.add(info.move)
-    known = {"growprune": {"grow", "prune"}, "cgm": {"grow", "prune", "change", "swap"}}
+    known = {"growprune": {"grow", "prune"}, "cgm": {"grow", "prune", "change", "swap"}, "perturb": {"perturb"},
+             "rotate": {"rotate"}}
     assert moves == known.get(sampler, {"pg"})
 
 

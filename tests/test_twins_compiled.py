@@ -1,12 +1,13 @@
 """Every compiled sampler decides as its slow twin does, uniform by uniform."""
 
 import math
+from collections import Counter
 from itertools import product
 
 import numpy as np
 import pytest
 from bart.kernels.testing import ScriptedBitGenerator, ancestors, final_index
-from checks import check_no_empty_leaf, check_partition, check_size, check_support
+from checks import check_no_empty_leaf, check_nodes, check_partition, check_size, check_support
 from compiled import both_step, make_pair, make_state, script_of, staged_paths, stuck_staged
 from oracle import Problem
 from tiny import PROBLEMS
@@ -23,6 +24,8 @@ SAMPLERS = {
     "cgm": ("cgm", {}),
     "cgm-unequal": ("cgm", {"move_probs": (0.25, 0.25, 0.40, 0.10)}),
     "cgm-authors": ("cgm", {"bookkeeping": "authors"}),
+    "perturb": ("perturb", {}),
+    "rotate": ("rotate", {}),
     "pg-1": ("pg", {"n_particles": 1}),
     "pg-2": ("pg", {"n_particles": 2}),
     "pg-authors": ("pg", {"n_particles": 4, "bookkeeping": "authors"}),
@@ -79,7 +82,7 @@ def test_from_enumerated_trees(sampler, name, rng):
         run_chain(problem, kind, options, rng, 2, trees[i])
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name not in ("perturb", "rotate")])
 def test_chains_move(sampler, rng):
     """Along a chain, so that caches and marks left by one step are read by the next."""
     kind, options = SAMPLERS[sampler]
@@ -88,6 +91,26 @@ def test_chains_move(sampler, rng):
         trees = run_chain(PROBLEMS[name](), kind, options, rng, 40)
         seen |= {(name, tree) for tree in trees}
     assert len(seen) > 10 or options.get("n_particles") == 1
+
+
+def run_cycle(problem, rng, n_rounds, tree=None):
+    """Perturb and rotate between other moves, so that each reads the caches that the others left; how often each
+    move changed the tree."""
+    pairs = [make_pair(problem, kind) for kind in ("growprune", "rotate", "perturb", "cgm", "rotate")]
+    state, changed = make_state(problem, tree), Counter()
+    for _ in range(n_rounds):
+        for sampler, twin in pairs:
+            result = check_step(state, sampler, twin, tree, script_of(rng, 40 * (problem.n_rows + problem.n_dims)))
+            check_nodes(problem, state.dump())
+            changed[result.move] += result.tree != tree
+            tree = result.tree
+    return changed
+
+
+@pytest.mark.parametrize("name", [name for name in PROBLEMS if name not in ("pair", "square", "unsplit_root")])
+def test_perturb_and_rotate_in_a_cycle(name, rng):
+    changed = run_cycle(PROBLEMS[name](), rng, 100)
+    assert changed["grow"] and changed["perturb"] + changed["rotate"]
 
 
 def random_problem(n, rng):
@@ -113,15 +136,37 @@ def test_random_data(n, sampler, rng):
     run_chain(random_problem(n, rng), kind, options, rng, 6 if kind == "pg" else 25)
 
 
+@pytest.mark.parametrize("n", range(1, 41))
+def test_random_data_in_a_cycle(n, rng):
+    """From a tree of the prior."""
+    problem = random_problem(n, rng)
+    state = make_state(problem)
+    state.draw_from_prior(rng)
+    run_cycle(problem, rng, 15, state.structure)
+
+
+@pytest.mark.parametrize("n", [300, 1500])
+def test_larger_data_in_a_cycle(n, rng):
+    """With little to say, so that moves are accepted."""
+    problem = larger_problem(n, rng, 20.0)
+    state = make_state(problem)
+    state.overgrow(n // 10, rng)
+    changed = run_cycle(problem, rng, 12, state.structure)
+    assert changed["perturb"] and changed["rotate"], changed
+
+
+def larger_problem(n, rng, sigma2=0.5):
+    """Enough rows for codes of two bytes, for row lists as well as predicates, and for their switch."""
+    X = np.column_stack([rng.random(n), np.round(rng.random(n), 1), rng.integers(0, 2, n)])
+    target = np.sin(6 * X[:, 0]) + X[:, 2] * X[:, 1] + 0.1 * rng.standard_normal(n)
+    return Problem(X, target, sigma2, 0.2, alpha=0.97, beta=0.3)
+
+
 @pytest.mark.parametrize("n", [300, 1500])
 @pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-3-multinomial-None-plain", "pg-authors"])
 def test_larger_data(n, sampler, rng):
-    """Enough rows for codes of two bytes, for row lists as well as predicates, and for their switch."""
     kind, options = SAMPLERS[sampler]
-    X = np.column_stack([rng.random(n), np.round(rng.random(n), 1), rng.integers(0, 2, n)])
-    target = np.sin(6 * X[:, 0]) + X[:, 2] * X[:, 1] + 0.1 * rng.standard_normal(n)
-    problem = Problem(X, target, 0.5, 0.2, alpha=0.97, beta=0.3)
-    run_chain(problem, kind, options, rng, 4 if kind == "pg" else 40)
+    run_chain(larger_problem(n, rng), kind, options, rng, 4 if kind == "pg" else 40)
 
 
 # ---------------------------------------------------------------- resampling and the final index alone
