@@ -33,6 +33,10 @@ MUTANTS = {
     # Exact, but never accepted: only the twin sees it.
     15: ("swap of one child where both carry the rule", f"{TWIN}[cgm-square]"),
     16: ("forced move with the inverted ratio", f"{ONE_STEP}[pg-5-systematic-0.0-forced-weighted]"),
+    19: ("rotate draws a parent, then one of its edges", f"{LOCAL}[rotate-long_line]"),
+    20: ("rotate always accepted", f"{LOCAL}[rotate-line]"),
+    21: ("perturb without mass(old) / mass(new)", f"{LOCAL}[perturb-line]"),
+    22: ("perturb's interval moves with the old code", f"{LOCAL}[perturb-weighted]"),
 }
 
 
