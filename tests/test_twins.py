@@ -7,7 +7,9 @@ import pytest
 from oracle import Problem, n_leaves
 from scipy import stats
 from tiny import PROBLEMS
+from twin_local import Local
 from twin_particles import ParticleGibbs
+from twin_proposals import cells_of_width
 from twin_random import from_generator, outcomes, scripted, stationary, transition_matrix
 from twin_resampling import SCHEMES
 from twins import CGM, MUTANTS, GrowPrune, draw_rule
@@ -51,6 +53,28 @@ PARTICLE_MUTANTS = {
     "final draw among the free": ("line", {"ess_threshold": 0.0}),
     "stop of unsplittable nodes weighted": ("line", {}),
 }
+# mutant -> (problem on which it shows, gaps a cell, options of the twin)
+OPTIMAL_MUTANTS = {
+    "stop weight one": ("line", 1, {}),
+    "subset unconditioned": ("cube", 1, {"subset": 2}),
+    "cell weight for exact ratio": ("line", 2, {}),
+    "cell share left out": ("line", 2, {}),
+    "prior share left out": ("line", 1, {"prior_share": 0.3}),
+}
+SUBTREE_MUTANTS = {
+    "depth without offset": ("line", 1, {}),
+    "path that leaves the tree redrawn": ("line", 1, {}),
+    "path that leaves the tree stopped": ("line", 1, {}),
+}
+LOCAL_TWIN_MUTANTS = {
+    "subset unconditioned": ("cube", 1, {"subset": 2}),
+    "cell weight for exact ratio": ("line", 2, {}),
+    "cell share left out": ("line", 2, {}),
+    "stops of the children left out": ("line", 1, {}),
+    "unsplittable child counted": ("ties", 1, {}),
+    "path that leaves the tree redrawn": ("line", 1, {}),
+    "path that leaves the tree stopped": ("line", 1, {}),
+}
 
 
 def gap(twin, problem):
@@ -90,12 +114,43 @@ def test_mutants_of_particle_gibbs_are_caught(mutant):
     assert gap(ParticleGibbs(problem, mutant=mutant, **options), problem) > 1e-6
 
 
+def gap_of_mutant(twin, mutant, case, **fixed):
+    """The gap with the mutant, after a check that without it there is none."""
+    name, width, options = case
+    problem = PROBLEMS[name]()
+    options = options | fixed | {"cells": cells_of_width(problem, width)}
+    assert gap(twin(problem, **options), problem) < 1e-12
+    return gap(twin(problem, mutant=mutant, **options), problem)
+
+
+@pytest.mark.parametrize("mutant", OPTIMAL_MUTANTS)
+@pytest.mark.parametrize("region", ["tree", "subtree"])
+def test_mutants_of_optimal_proposals_are_caught(mutant, region):
+    case = OPTIMAL_MUTANTS[mutant]
+    assert gap_of_mutant(ParticleGibbs, mutant, case, proposal="optimal", region=region) > 1e-6
+
+
+@pytest.mark.parametrize("mutant", SUBTREE_MUTANTS)
+@pytest.mark.parametrize("proposal", ["prior", "optimal"])
+def test_mutants_of_subtree_particle_gibbs_are_caught(mutant, proposal):
+    case = SUBTREE_MUTANTS[mutant]
+    assert gap_of_mutant(ParticleGibbs, mutant, case, proposal=proposal, region="subtree") > 1e-6
+
+
+@pytest.mark.parametrize("mutant", LOCAL_TWIN_MUTANTS)
+def test_mutants_of_the_local_move_are_caught(mutant):
+    assert gap_of_mutant(Local, mutant, LOCAL_TWIN_MUTANTS[mutant]) > 1e-6
+
+
 def test_every_mutant_is_tested():
     assert set(LOCAL_MUTANTS) == set(MUTANTS["GrowPrune"])
     assert set(CGM_MUTANTS) == set(MUTANTS["CGM"])
     assert set(PARTICLE_MUTANTS) == set(MUTANTS["ParticleGibbs"])
     assert set(PERTURB_MUTANTS) == set(RULE_MUTANTS["Perturb"])
     assert set(ROTATE_MUTANTS) == set(RULE_MUTANTS["Rotate"])
+    assert set(OPTIMAL_MUTANTS) == set(MUTANTS["optimal"])
+    assert set(SUBTREE_MUTANTS) == set(MUTANTS["subtree"])
+    assert set(LOCAL_TWIN_MUTANTS) == set(MUTANTS["Local"])
 
 
 def test_node_gap_midpoints_are_invisible_in_one_dimension_and_real_in_two():
@@ -212,7 +267,11 @@ def test_every_slot_has_the_law_of_the_weights(scheme, weights):
 
 
 TWINS = {"growprune": lambda p: GrowPrune(p), "cgm": lambda p: CGM(p)} | {
-    f"pg-{scheme}": lambda p, s=scheme: ParticleGibbs(p, 3, s, final="forced") for scheme in SCHEMES}
+    f"pg-{scheme}": lambda p, s=scheme: ParticleGibbs(p, 3, s, final="forced") for scheme in SCHEMES} | {
+    "pg-optimal": lambda p: ParticleGibbs(p, 2, proposal="optimal", prior_share=0.3, cells=cells_of_width(p, 2)),
+    "pg-subtree": lambda p: ParticleGibbs(p, 2, region="subtree"),
+    "pg-optimal-subtree": lambda p: ParticleGibbs(p, 2, proposal="optimal", region="subtree"),
+    "local": lambda p: Local(p, cells=cells_of_width(p, 2))}
 
 
 @pytest.mark.parametrize("name", TWINS)

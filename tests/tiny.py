@@ -59,6 +59,12 @@ def triple():
     return Problem([[0.0, 0.0], [1.0, 2.0], [3.0, 1.0]], [1.0, -1.0, 0.4], 0.5, 0.7, alpha=0.95, beta=0.5)
 
 
+def cube():
+    """Three rows in three dimensions of equal weight, one of them invalid at some nodes."""
+    X = [[0.0, 0.0, 1.0], [0.2, 2.0, 0.0], [3.0, 2.0, 0.3]]
+    return Problem(X, [0.9, -1.1, 0.5], 0.4, 0.6, alpha=0.9, beta=0.5)
+
+
 def triple_line():
     """Three rows in a line, for three particles."""
     return Problem([[0.0], [1.0], [3.0]], [1.0, -1.0, 0.4], 0.5, 0.7, alpha=0.8, beta=0.5)
@@ -85,6 +91,6 @@ def authors():
     return Problem([[0.0], [1.0], [2.0], [3.0]], [1.3, -0.4, 0.6, -1.5], 0.5, 1.0, alpha=0.95, beta=0.5)
 
 
-_ALL = (line, plane, square, ties, long_line, shallow, weighted, weighted_three, grid, triple, triple_line,
-        pair, unsplit_root, terrace, authors)
+_ALL = (line, plane, square, ties, long_line, shallow, weighted, weighted_three, grid, triple, cube,
+        triple_line, pair, unsplit_root, terrace, authors)
 PROBLEMS = {f.__name__: f for f in _ALL}

@@ -7,12 +7,14 @@ of a step is enumerated.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 from oracle import bfs, replace_at
-from twin_random import staged_outcomes
+from twin_proposals import log_split, make_proposal
+from twin_random import outcomes, staged_outcomes
 from twin_resampling import SCHEMES
-from twins import Result, log, mutated, propose, rows_of_rules
+from twins import Node, Result, draw_slot, log, mutated, rows_of_rules
 
 
 class Particle(NamedTuple):
@@ -28,9 +30,9 @@ class Particle(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """The particles after a stage; particle 0 is clamped to ``reference``."""
+    """The particles after a stage; particle 0 is clamped to the subtree at the region's root."""
 
-    reference: object
+    root: Node
     particles: tuple
     done: bool = False
     n_stages: int = 0
@@ -61,30 +63,63 @@ class ParticleGibbs:
         queue when that particle was copied; every free particle ends one stage after its last decision, the
         clamped one in the stage of it. Which nodes cost a stage is remembered with the tree (``staged``).
     mutant : str, optional
+    proposal : {"prior", "optimal"}
+    subset, prior_share, cells
+        As of :class:`twin_proposals.OptimalProposal`.
+    region : {"tree", "subtree"}
+        "subtree": only the subtree at a random slot is redrawn; see :func:`twins.draw_slot`.
+    descend : float
     """
 
     def __init__(self, problem, n_particles=2, resampling="multinomial", ess_threshold=None, final="plain",
-                 bookkeeping="canonical", mutant=None):
+                 bookkeeping="canonical", mutant=None, proposal="prior", subset=None, prior_share=0.0,
+                 region="tree", descend=0.5, cells=None):
         self.problem, self.model, self.mutant = problem, mutated(problem, mutant), mutant
         self.n_particles, self.ess_threshold, self.final = n_particles, ess_threshold, final
         self.scheme = SCHEMES[resampling]
         self.skips_unsplittable = bookkeeping == "authors" or mutant == "skipped stages"
         self.finishes_late = bookkeeping == "authors" or mutant == "late finish"
-        # Rows of the splits drawn so far; no part of a Stage, whose equal states an enumeration merges.
-        self.rows_drawn = 0
+        self.proposal = make_proposal(self.model, proposal, cells, subset, prior_share, mutant)
+        self.region, self.descend = region, descend
+        # Rows of the draws so far; no part of a Stage, whose equal states an enumeration merges.
+        self.row_visits = 0
+        self.law_of_region = cache(self._law_of_region)
 
     def step(self, tree, random, staged=frozenset()):
         """One step from a nested-tuple tree (and, for the authors' bookkeeping, its staged nodes)."""
-        state, self.rows_drawn = self.start(tree, staged), 0
-        of_clamped = rows_of_rules(self.problem, tree, self.problem.all_rows) if self.n_particles > 1 else 0
+        slot = self.draw_root(tree, random)
+        if slot is None:
+            return Result(tree, "pg", staged=staged)
+        root = slot._replace(path="")
+        state, self.row_visits = self.start(root, staged), 0
+        of_clamped = rows_of_rules(self.problem, root.tree, root.rows) if self.n_particles > 1 else 0
         while not state.done:
             state = self.advance(state, random)
-        tree, staged = self.finish(state, random)
-        return Result(tree, "pg", n_stages=state.n_stages, staged=staged, row_visits=of_clamped + self.rows_drawn)
+        subtree, staged = self.finish(state, random)
+        return Result(replace_at(tree, slot.path, subtree), "pg", n_stages=state.n_stages, staged=staged,
+                      row_visits=of_clamped + self.row_visits)
+
+    def draw_root(self, tree, random):
+        """Root of the region to redraw, or None where nothing happens."""
+        if self.region == "tree":
+            return Node("", tree, self.problem.all_rows, 0)
+        node = draw_slot(self.problem, tree, self.descend, random, self.mutant)
+        return None if node is None or not self.problem.can_split(node.rows) else node
 
     def law_with_history(self, tree, staged=frozenset()):
         """Exact law of the next tree and its staged nodes."""
-        return staged_outcomes(self.start(tree, staged), self.advance, lambda s: s.done, self.finish)
+        law = {}
+        for slot, p in outcomes(lambda random: self.draw_root(tree, random)).items():
+            if slot is None:
+                law[tree, staged] = law.get((tree, staged), 0.0) + p
+                continue
+            for (subtree, left_staged), q in self.law_of_region(slot._replace(path=""), staged).items():
+                new = replace_at(tree, slot.path, subtree), left_staged
+                law[new] = law.get(new, 0.0) + p * q
+        return law
+
+    def _law_of_region(self, root, staged):
+        return staged_outcomes(self.start(root, staged), self.advance, lambda s: s.done, self.finish)
 
     def law(self, tree):
         """Exact law of the next tree, from one without staged nodes."""
@@ -93,62 +128,68 @@ class ParticleGibbs:
             law[new] = law.get(new, 0.0) + p
         return law
 
-    def start(self, tree, staged=frozenset()):
+    def start(self, root, staged=frozenset()):
         """All particles at a lone undecided root."""
         clamped = Particle(staged=frozenset(staged))
         free = (Particle(),) * (self.n_particles - 1)
         # With one particle the kernel is the identity and draws nothing.
-        return Stage(tree, (clamped, *free), done=self.n_particles == 1)
+        return Stage(root, (clamped, *free), done=self.n_particles == 1)
 
     def advance(self, state, random):
         """One stage: every unfinished particle decides one node, then resampling unless it was the last."""
-        old = state.particles
-        new = [self.extend(old[0], state.reference, None)]
-        new += [self.extend(p, None, random) for p in old[1:]]
+        root, old = state.root, state.particles
+        # The dimensions looked at at the root are those of the clamped decision, for all: a Gibbs step given both.
+        shared = None
+        if state.n_stages == 0:
+            shared = self.proposal.subset(root, random, root.tree and root.tree[:2])
+        new = [self.extend(p, root, random, shared, clamped=i == 0) for i, p in enumerate(old)]
         if self.finishes_late:
-            done = not new[0].queue and not any(self.pending(p) for p in old[1:])
+            done = not new[0].queue and not any(self.pending(p, root) for p in old[1:])
         else:
-            done = not any(self.pending(p) for p in new)
+            done = not any(self.pending(p, root) for p in new)
         if not done:
             new = self.resample(new, random)
-        return Stage(state.reference, tuple(new), done, state.n_stages + 1)
+        return Stage(root, tuple(new), done, state.n_stages + 1)
 
-    def skips(self, particle, path):
+    def skips(self, particle, path, root):
         """Whether the node is passed over without a stage and without a draw."""
         return (self.skips_unsplittable and path not in particle.staged
-                and not self.problem.can_split(self.rows_at(particle.tree, path)))
+                and not self.problem.can_split(self.rows_at(particle.tree, path, root)))
 
-    def pending(self, particle):
+    def pending(self, particle, root):
         """Queued nodes that will cost a stage."""
-        return [path for path in particle.queue if not self.skips(particle, path)]
+        return [path for path in particle.queue if not self.skips(particle, path, root)]
 
-    def extend(self, particle, reference, random):
-        """Decide the node at the front of the queue: the reference's way if clamped, else by the prior."""
+    def extend(self, particle, root, random, looked, clamped):
+        """Decide the node at the front of the queue: the reference's way if clamped, else by the proposal."""
         queue = list(particle.queue)
-        while queue and self.skips(particle, queue[0]):
+        while queue and self.skips(particle, queue[0], root):
             queue.pop(0)
         if not queue:
             return particle._replace(queue=())
         path, rest = queue[0], tuple(queue[1:])
-        rows = self.rows_at(particle.tree, path)
-        if random is None:
-            rule = dict(bfs(reference))[path]
+        offset = 0 if self.mutant == "depth without offset" else root.depth
+        node = Node(path, None, self.rows_at(particle.tree, path, root), offset + len(path))
+        if clamped:
+            stored = dict(bfs(root.tree))[path]
+            rule = stored and stored[:2]
+            log_ratio, n_looked = self.proposal.log_ratio(node, rule, random, looked)
         else:
-            rule = propose(self.problem, rows, len(path), random, self.mutant)
+            rule, log_ratio, n_looked = self.proposal.propose(node, random, looked)
+        self.row_visits += n_looked * len(node.rows)
+        weight = particle.log_weight + log_ratio
         if rule is None:
-            weight = particle.log_weight
-            if self.mutant == "stop of unsplittable nodes weighted" and not self.problem.can_split(rows):
-                weight += log(1.0 - self.problem.alpha * (1.0 + len(path)) ** -self.problem.beta)
+            if self.mutant == "stop of unsplittable nodes weighted" and not self.problem.can_split(node.rows):
+                weight += log(1.0 - self.problem.alpha * (1.0 + node.depth) ** -self.problem.beta)
             return particle._replace(queue=rest, log_weight=weight)
-        if random is not None:
-            self.rows_drawn += len(rows)
-        dim, code = rule[:2]
-        left, right = self.problem.divide(rows, dim, code)
-        model = self.model
-        factor = model.log_likelihood(left) + model.log_likelihood(right) - model.log_likelihood(rows)
-        tree = replace_at(particle.tree, path, (dim, code, None, None))
-        return particle._replace(tree=tree, queue=(*rest, path + "L", path + "R"),
-                                 log_weight=particle.log_weight + factor)
+        if not clamped:
+            self.row_visits += len(node.rows)
+        if self.mutant == "cell weight for exact ratio":
+            factor = self.proposal.log_cell(node.rows, rule)
+        else:
+            factor = log_split(self.model, node.rows, *rule)
+        tree = replace_at(particle.tree, path, (*rule, None, None))
+        return particle._replace(tree=tree, queue=(*rest, path + "L", path + "R"), log_weight=weight + factor)
 
     def freed(self, particle):
         """A copy of the clamped particle: every node it leaves pending costs the copy a stage."""
@@ -157,9 +198,9 @@ class ParticleGibbs:
         created = {path for path, _ in bfs(particle.tree)}
         return particle._replace(staged=(particle.staged & created) | set(particle.queue))
 
-    def rows_at(self, tree, path):
-        """Rows of the node at a path."""
-        rows = self.problem.all_rows
+    def rows_at(self, tree, path, root):
+        """Rows of the node at a path below the region's root."""
+        rows = root.rows
         for side in path:
             rows = self.problem.divide(rows, tree[0], tree[1])[side == "R"]
             tree = tree[2 + (side == "R")]
@@ -183,9 +224,9 @@ class ParticleGibbs:
         weights = normalised([p.log_weight for p in state.particles])
         chosen = state.particles[self.final_index(weights, random)]
         if self.n_particles == 1:
-            return state.reference, chosen.staged
+            return state.root.tree, chosen.staged
         stuck = {path for path, node in bfs(chosen.tree)
-                 if node is None and not self.problem.can_split(self.rows_at(chosen.tree, path))}
+                 if node is None and not self.problem.can_split(self.rows_at(chosen.tree, path, state.root))}
         return chosen.tree, chosen.staged & stuck
 
     def final_index(self, weights, random):

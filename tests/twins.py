@@ -2,7 +2,9 @@
 
 Each twin draws from a source of :mod:`twin_random` in the order the kernels consume uniforms, so that it
 can be enumerated exactly, replayed on scripted uniforms, or simulated. ``mutant`` puts a known error back;
-see ``MUTANTS`` for the names. Particle Gibbs is in :mod:`twin_particles`.
+see ``MUTANTS`` for the names ("optimal" and "subtree": of particle Gibbs with that proposal and region).
+Particle Gibbs is in :mod:`twin_particles`, its proposals in :mod:`twin_proposals`, the local move in
+:mod:`twin_local`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,12 @@ MUTANTS = {
                       "killing without the shift", "systematic offset unconditioned",
                       "forced ratio inverted", "final draw among the free",
                       "stop of unsplittable nodes weighted"),
+    "optimal": ("stop weight one", "subset unconditioned", "cell weight for exact ratio", "cell share left out",
+                "prior share left out"),
+    "subtree": ("depth without offset", "path that leaves the tree redrawn", "path that leaves the tree stopped"),
+    "Local": ("subset unconditioned", "cell weight for exact ratio", "cell share left out",
+              "stops of the children left out", "unsplittable child counted",
+              "path that leaves the tree redrawn", "path that leaves the tree stopped"),
 }
 
 
@@ -62,6 +70,22 @@ def rows_of_rules(problem, tree, rows):
         return 0
     left, right = problem.divide(rows, *tree[:2])
     return len(rows) + rows_of_rules(problem, tree[2], left) + rows_of_rules(problem, tree[3], right)
+
+
+def draw_slot(problem, tree, descend, random, mutant=None):
+    """Node at a slot whose law does not depend on the tree; None where the path leaves the tree."""
+    if mutant == "path that leaves the tree redrawn":
+        law = outcomes(lambda random: draw_slot(problem, tree, descend, random))
+        inside = sum(p for node, p in law.items() if node is not None)
+        return list(law)[random.choice([0.0 if node is None else p / inside for node, p in law.items()])]
+    node = Node("", tree, problem.all_rows, 0)
+    while random.choice([descend, 1.0 - descend]) == 0:
+        if node.tree is None:
+            return node if mutant == "path that leaves the tree stopped" else None
+        side = random.below(2)
+        rows = problem.divide(node.rows, *node.tree[:2])[side]
+        node = Node(node.path + "LR"[side], node.tree[2 + side], rows, node.depth + 1)
+    return node
 
 
 def log(x):
