@@ -1,8 +1,10 @@
 """The slow model's problems as objects of the package, and twins beside the compiled samplers."""
 
+from bart.kernels.columns import Domain
 from bart.kernels.state import TreeState
 from bart.kernels.testing import ScriptedBitGenerator
 from oracle import bfs
+from twin_local import Local as LocalTwin
 from twin_particles import ParticleGibbs as ParticleGibbsTwin
 from twin_random import Uniforms
 from twins import CGM as CGMTwin
@@ -12,7 +14,7 @@ from twins_rules import Rotate as RotateTwin
 
 from bart.data import RankCodes
 from bart.priors import TreePrior
-from bart.samplers import CGM, GrowPrune, ParticleGibbs, Perturb, Rotate, StepParams
+from bart.samplers import CGM, GrowPrune, Local, ParticleGibbs, Perturb, Rotate, StepParams
 
 PAIRS = {
     "growprune": (GrowPrune, GrowPruneTwin),
@@ -20,13 +22,23 @@ PAIRS = {
     "pg": (ParticleGibbs, ParticleGibbsTwin),
     "perturb": (Perturb, PerturbTwin),
     "rotate": (Rotate, RotateTwin),
+    "local": (Local, LocalTwin),
 }
 
 
-def make_pair(problem, kind, **options):
-    """(compiled sampler, its twin on the problem) with the same options."""
+def make_pair(problem, kind, n_bins=None, **options):
+    """(compiled sampler, its twin on the problem) with the same options, and the cells of states with `n_bins`."""
     compiled, twin = PAIRS[kind]
-    return compiled(**options), twin(problem, **options)
+    cells = {}
+    if kind == "local" or options.get("proposal") == "optimal":
+        cells["cells"] = cells_of(make_state(problem, n_bins=n_bins))
+    return compiled(**options), twin(problem, **options, **cells)
+
+
+def cells_of(state):
+    """The cells of gaps of each dimension, as the twins take them."""
+    pairs = [state.domain.cells(dim) for dim in range(state.domain.codes.codes.shape[0])]
+    return [(first.tolist(), rep.tolist()) for first, rep in pairs]
 
 
 def make_prior(problem):
@@ -36,9 +48,10 @@ def make_prior(problem):
                      dim_weights=tuple(problem.dim_weights), **grid)
 
 
-def make_state(problem, tree=None):
-    """A compiled tree bound to the problem's data."""
-    return TreeState(RankCodes(problem.X), make_prior(problem), structure=tree)
+def make_state(problem, tree=None, n_bins=None):
+    """A compiled tree bound to the problem's data; `n_bins` - 1 is the most cells that a column's gaps are cut into."""
+    bins = {} if n_bins is None else {"n_bins": n_bins}
+    return TreeState(Domain(RankCodes(problem.X), make_prior(problem), **bins), structure=tree)
 
 
 def make_params(problem):

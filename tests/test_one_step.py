@@ -27,15 +27,33 @@ PARTICLES = {
     f"pg-{c}-{scheme}-{t}-{final}": ("pg", {"n_particles": c, "resampling": scheme, "ess_threshold": t,
                                             "final": final})
     for (c, t), scheme, final in product(SIZES, SCHEMES, ("plain", "forced"))}
+CELLS = {"proposal": "optimal", "n_bins": 3}
+OPTIMAL = {
+    "pg-optimal-2": ("pg", {"n_particles": 2, "proposal": "optimal", "ess_threshold": 0.9}),
+    "pg-optimal-2-cells": ("pg", CELLS | {"n_particles": 2, "final": "forced", "ess_threshold": 0.0}),
+    "pg-optimal-2-subset-1": ("pg", CELLS | {"n_particles": 2, "subset": 1}),
+    "pg-optimal-2-subset-2": ("pg", CELLS | {"n_particles": 2, "subset": 2, "ess_threshold": 0.9}),
+    "pg-optimal-3-share": ("pg", CELLS | {"n_particles": 3, "prior_share": 0.3, "resampling": "systematic"}),
+    "pg-optimal-3-mixed": ("pg", CELLS | {"n_particles": 3, "subset": 1, "prior_share": 0.3, "resampling": "killing",
+                                          "ess_threshold": 0.6, "final": "forced"}),
+    "pg-subtree-2": ("pg", {"n_particles": 2, "region": "subtree"}),
+    "pg-subtree-optimal-2": ("pg", CELLS | {"n_particles": 2, "region": "subtree", "descend": 0.7}),
+    "pg-subtree-optimal-3": ("pg", CELLS | {"n_particles": 3, "region": "subtree", "subset": 2, "prior_share": 0.3,
+                                            "ess_threshold": 0.6, "final": "forced"}),
+    "local": ("local", {}),
+    "local-cells": ("local", {"n_bins": 3, "descend": 0.7}),
+    "local-subset-1": ("local", {"subset": 1, "n_bins": 3}),
+    "local-subset-2": ("local", {"subset": 2}),
+}
 BIG = ("pg-5-systematic-0.0-forced", "pg-10-multinomial-None-plain")
 EVERYWHERE = ("pg-2-multinomial-None-plain", "pg-2-killing-0.9-forced")
 SEE = ("line", "plane", "square", "ties", "long_line", "shallow", "weighted", "grid", "triple", "terrace")
 STILL = (("perturb", "square"), ("rotate", "square"), ("rotate", "shallow"))     # such a step moves next to nothing
 
 
-def count_steps(problem, trees, sampler, n_starts, rng):
+def count_steps(problem, trees, sampler, n_starts, rng, n_bins=None):
     """Counts over `trees` after one step, from n_starts[i] copies of trees[i]."""
-    state, params = make_state(problem), make_params(problem)
+    state, params = make_state(problem, n_bins=n_bins), make_params(problem)
     index = {make_state(problem, tree).key(): i for i, tree in enumerate(trees)}
     counts = np.zeros(len(trees), dtype=int)
     for tree, n in zip(trees, n_starts, strict=True):
@@ -49,7 +67,8 @@ def check_invariance(name, kind, options, rng):
     post = problem.posterior()
     sampler, _ = make_pair(problem, kind, **options)
     for n in (N_REPLICAS, 10 * N_REPLICAS):         # a failure counts if it repeats with ten times the replicas
-        p = g_test(count_steps(problem, post.trees, sampler, rng.multinomial(n, post.p), rng), post.p)
+        starts = rng.multinomial(n, post.p)
+        p = g_test(count_steps(problem, post.trees, sampler, starts, rng, options.get("n_bins")), post.p)
         if p > LEVEL or os.environ.get("BART_MUTANT"):
             break
     assert p > LEVEL
@@ -77,20 +96,34 @@ def test_particle_gibbs_leaves_the_posterior_invariant(sampler, name, rng):
     check_invariance(name, *PARTICLES[sampler], rng)
 
 
+def optimal_cases():
+    """Each sampler on uneven gaps, on ties and on three dimensions; the rest is long."""
+    quick = ("line", "ties", "cube")
+    return [pytest.param(sampler, name, marks=[] if name in quick else [pytest.mark.long], id=f"{sampler}-{name}")
+            for sampler, name in product(OPTIMAL, (*SEE, "cube"))]
+
+
+@pytest.mark.parametrize("sampler, name", optimal_cases())
+def test_optimal_and_subtree_moves_leave_the_posterior_invariant(sampler, name, rng):
+    check_invariance(name, *OPTIMAL[sampler], rng)
+
+
 @pytest.mark.parametrize("name", ["line", "triple", "grid"])
 @pytest.mark.parametrize("sampler", ["growprune", "cgm", "perturb", "rotate", "pg-2-multinomial-None-plain",
-                                     "pg-2-systematic-0.9-forced", "pg-2-killing-None-forced"])
+                                     "pg-2-systematic-0.9-forced", "pg-2-killing-None-forced", "pg-optimal-2",
+                                     "pg-optimal-2-subset-1", "pg-subtree-2", "pg-subtree-optimal-2",
+                                     "local-cells", "local-subset-1"])
 def test_a_step_has_the_enumerated_law(sampler, name, rng):
     """From four trees that it can move, against the exact row of the twin's transition matrix."""
     problem = PROBLEMS[name]()
     trees = problem.posterior().trees
-    kind, options = (LOCAL | PARTICLES)[sampler]
+    kind, options = (LOCAL | PARTICLES | OPTIMAL)[sampler]
     compiled, twin = make_pair(problem, kind, **options)
     laws = ((i, twin.law(trees[i])) for i in rng.permutation(len(trees)))
     for i, law in islice(((i, law) for i, law in laws if len(law) > 1), 4):
         starts = np.zeros(len(trees), dtype=int)
         starts[i] = 20_000
-        counts = count_steps(problem, trees, compiled, starts, rng)
+        counts = count_steps(problem, trees, compiled, starts, rng, options.get("n_bins"))
         assert g_test(counts, [law.get(tree, 0.0) for tree in trees]) > LEVEL
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from bart.kernels.testing import ScriptedBitGenerator, ancestors, final_index
 from checks import check_no_empty_leaf, check_nodes, check_partition, check_size, check_support
-from compiled import both_step, make_pair, make_state, script_of, staged_paths, stuck_staged
+from compiled import both_step, cells_of, make_pair, make_state, script_of, staged_paths, stuck_staged
 from oracle import Problem
 from tiny import PROBLEMS
 from twin_particles import ParticleGibbs
@@ -34,6 +34,32 @@ SAMPLERS = {
                                              "final": final})
      for (c, t), scheme, final in product([(2, 0.9), (3, None), (5, 0.5), (10, None), (4, 0.0)], SCHEMES,
                                           ("plain", "forced"))}
+OPTIMAL = {"n_particles": 2, "proposal": "optimal"}
+SAMPLERS |= {
+    "pg-optimal": ("pg", OPTIMAL),
+    "pg-optimal-1": ("pg", OPTIMAL | {"n_particles": 1}),
+    "pg-optimal-cells": ("pg", OPTIMAL | {"n_bins": 3, "final": "forced"}),
+    "pg-optimal-one-cell": ("pg", OPTIMAL | {"n_bins": 2, "ess_threshold": 0.9}),
+    "pg-optimal-subset-1": ("pg", OPTIMAL | {"n_particles": 5, "subset": 1, "ess_threshold": 0.5}),
+    "pg-optimal-subset-2": ("pg", OPTIMAL | {"n_particles": 3, "subset": 2, "n_bins": 3, "resampling": "killing"}),
+    "pg-optimal-subset-9": ("pg", OPTIMAL | {"subset": 9}),
+    "pg-optimal-share": ("pg", OPTIMAL | {"n_particles": 4, "prior_share": 0.3, "n_bins": 3}),
+    "pg-optimal-mixed": ("pg", OPTIMAL | {"n_particles": 10, "subset": 2, "prior_share": 0.5, "final": "forced",
+                                          "resampling": "systematic", "ess_threshold": 0.5, "n_bins": 3}),
+    "pg-subtree": ("pg", {"n_particles": 3, "region": "subtree"}),
+    "pg-subtree-1": ("pg", {"n_particles": 1, "region": "subtree"}),
+    "pg-subtree-forced": ("pg", {"n_particles": 5, "region": "subtree", "descend": 0.8, "resampling": "systematic",
+                                 "ess_threshold": 0.5, "final": "forced"}),
+    "pg-subtree-optimal": ("pg", OPTIMAL | {"region": "subtree", "ess_threshold": 0.0, "final": "forced"}),
+    "pg-subtree-optimal-mixed": ("pg", OPTIMAL | {"n_particles": 3, "region": "subtree", "descend": 0.8, "subset": 1,
+                                                  "prior_share": 0.3, "n_bins": 3, "resampling": "killing"}),
+    "pg-subtree-optimal-16": ("pg", OPTIMAL | {"region": "subtree", "prior_share": 0.1, "n_bins": 17}),
+    "local": ("local", {}),
+    "local-cells": ("local", {"n_bins": 3}),
+    "local-subset-1": ("local", {"subset": 1, "descend": 0.7}),
+    "local-subset-2": ("local", {"subset": 2, "n_bins": 3, "descend": 0.3}),
+    "local-16": ("local", {"n_bins": 17, "descend": 0.7}),
+}
 
 
 def check_step(state, sampler, twin, tree, uniforms, staged=frozenset()):
@@ -60,7 +86,7 @@ def check_step(state, sampler, twin, tree, uniforms, staged=frozenset()):
 def run_chain(problem, kind, options, rng, n_steps, tree=None):
     """Compiled sampler and twin side by side from one tree, each step on a fresh stretch of uniforms."""
     sampler, twin = make_pair(problem, kind, **options)
-    state, staged, trees = make_state(problem, tree), frozenset(), []
+    state, staged, trees = make_state(problem, tree, options.get("n_bins")), frozenset(), []
     length = 40 * options.get("n_particles", 1) * (problem.n_rows + problem.n_dims) + 100
     for _ in range(n_steps):
         result = check_step(state, sampler, twin, tree, script_of(rng, length), staged)
@@ -113,6 +139,11 @@ def test_perturb_and_rotate_in_a_cycle(name, rng):
     assert changed["grow"] and changed["perturb"] + changed["rotate"]
 
 
+def whole_trees(kind, options):
+    """Whether each step redraws the whole tree: few of them are many decisions."""
+    return kind == "pg" and options.get("region", "tree") == "tree"
+
+
 def random_problem(n, rng):
     """n rows in 1 to 4 columns: distinct, tied or constant; any prior."""
     # Tied values are not round numbers: a grid's cut equal to a value falls on either side by rounding.
@@ -129,11 +160,13 @@ def random_problem(n, rng):
 
 
 @pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-3-multinomial-None-plain", "pg-authors",
-                                     "pg-5-systematic-0.5-forced", "pg-10-killing-None-plain"])
+                                     "pg-5-systematic-0.5-forced", "pg-10-killing-None-plain", "pg-optimal",
+                                     "pg-optimal-subset-2", "pg-optimal-mixed", "pg-subtree-forced",
+                                     "pg-subtree-optimal-mixed", "local", "local-subset-2"])
 @pytest.mark.parametrize("n", range(1, 41))
 def test_random_data(n, sampler, rng):
     kind, options = SAMPLERS[sampler]
-    run_chain(random_problem(n, rng), kind, options, rng, 6 if kind == "pg" else 25)
+    run_chain(random_problem(n, rng), kind, options, rng, 6 if whole_trees(kind, options) else 25)
 
 
 @pytest.mark.parametrize("n", range(1, 41))
@@ -163,10 +196,26 @@ def larger_problem(n, rng, sigma2=0.5):
 
 
 @pytest.mark.parametrize("n", [300, 1500])
-@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-3-multinomial-None-plain", "pg-authors"])
+@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-3-multinomial-None-plain", "pg-authors", "pg-subtree",
+                                     "pg-subtree-optimal-16", "pg-optimal-mixed", "local-16"])
 def test_larger_data(n, sampler, rng):
     kind, options = SAMPLERS[sampler]
-    run_chain(larger_problem(n, rng), kind, options, rng, 4 if kind == "pg" else 40)
+    run_chain(larger_problem(n, rng), kind, options, rng, 4 if whole_trees(kind, options) else 40)
+
+
+@pytest.mark.parametrize("n_bins", [None, 2, 3, 17])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_cells_cover_every_gap_once(name, n_bins):
+    """At most `n_bins` - 1 of them, each with a gap of its own; every gap its own cell where there are few."""
+    problem = PROBLEMS[name]()
+    for (first, rep), values in zip(cells_of(make_state(problem, n_bins=n_bins)), problem.values, strict=True):
+        n_gaps = len(values) - 1
+        assert len(first) == len(rep) + 1 and first[0] == 0 and first[-1] == n_gaps
+        assert all(a <= r < b for a, b, r in zip(first, first[1:], rep, strict=False))
+        if n_bins is None or n_gaps < n_bins:
+            assert rep == list(range(n_gaps))
+        else:
+            assert 1 <= len(rep) <= n_bins - 1
 
 
 # ---------------------------------------------------------------- resampling and the final index alone
