@@ -61,13 +61,13 @@ def make_params(problem):
 
 def staged_paths(state):
     """Paths of the leaves that the authors' bookkeeping has marked."""
-    nodes, paths, out = state.dump(), {0: ""}, set()
-    for number in range(len(nodes)):        # a parent comes before its children
-        left = nodes[number]["left"]
+    nodes, waiting, out = state.dump(), [(0, "")], set()
+    for number, path in waiting:
+        left = int(nodes[number]["left"])
         if left >= 0:
-            paths[int(left)], paths[int(left) + 1] = paths[number] + "L", paths[number] + "R"
+            waiting += [(left, path + "L"), (left + 1, path + "R")]
         elif nodes[number]["staged"]:
-            out.add(paths[number])
+            out.add(path)
     return out
 
 

@@ -208,8 +208,9 @@ def test_larger_data(n, sampler, rng):
 def test_cells_cover_every_gap_once(name, n_bins):
     """At most `n_bins` - 1 of them, each with a gap of its own; every gap its own cell where there are few."""
     problem = PROBLEMS[name]()
-    for (first, rep), values in zip(cells_of(make_state(problem, n_bins=n_bins)), problem.values, strict=True):
-        n_gaps = len(values) - 1
+    cells = zip(cells_of(make_state(problem, n_bins=n_bins)), problem.values, problem.dim_weights, strict=True)
+    for (first, rep), values, weight in cells:
+        n_gaps = len(values) - 1 if weight > 0 else 0
         assert len(first) == len(rep) + 1 and first[0] == 0 and first[-1] == n_gaps
         assert all(a <= r < b for a, b, r in zip(first, first[1:], rep, strict=False))
         if n_bins is None or n_gaps < n_bins:

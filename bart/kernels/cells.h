@@ -54,13 +54,14 @@ static void bart_unpack(double *restrict n_left, double *restrict s_left, const 
     }
 }
 
-/* exp(x) for -600 <= x <= 0, to some 1e-9 relative: x = k log 2 + r, 2^k by its bits, exp(r) by its series. */
+/* exp(x) for -600 <= x <= 0, to some 1e-14 relative: x = k log 2 + r, 2^k by its bits, exp(r) by its series. */
 static inline double bart_exp(double x) {
     double t = x * 1.4426950408889634 + BART_MAGIC;
     double k = t - BART_MAGIC;
     double r = (x - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10;
-    double p = 1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6 + r * (1.0 / 24 + r * (1.0 / 120 + r * (1.0 / 720
-               + r * (1.0 / 5040)))))));
+    double p = 1.0 / 40320 + r * (1.0 / 362880 + r * (1.0 / 3628800 + r * (1.0 / 39916800)));
+    p = 1.0 / 24 + r * (1.0 / 120 + r * (1.0 / 720 + r * (1.0 / 5040 + r * p)));
+    p = 1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6 + r * p)));
     return p * bart_from_bits((bart_bits(t) - bart_bits(BART_MAGIC) + 1023) << 52);
 }
 

@@ -67,7 +67,7 @@ cdef struct RowOps:
                       int32_t n_dims, const uint32_t* rows, int64_t n, const double* r, double scale,
                       double most, int64_t one) noexcept nogil
     # weight[k] = mass[k] L(l) L(r) / L(eta) exp(-top) for the cut above bin first + k, k < n <= 256, from such sums of
-    # a node with `rows` rows and integer total; returns their sum. To some 1e-9: whoever draws by these weights divides
+    # a node with `rows` rows and integer total; returns their sum. To rounding: whoever draws by these weights divides
     # by these very weights
     double (*cut_weights)(double* weight, double* top, const int64_t* sums, int32_t first, int32_t n,
                           const double* mass, int64_t rows, int64_t total, double scale, int32_t shift, double sigma2,
