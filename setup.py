@@ -25,9 +25,9 @@ DEBUG, MUTANTS, ANNOTATE = flag("BART_DEBUG"), flag("BART_MUTANTS"), flag("BART_
 
 # In dependency order: a kernel cimports only from those above it.
 KERNELS = [
-    "rng", "rowops_baseline", "rowops_avx2", "rowops", "columns", "suffstat", "tree", "nodeset", "team",
-    "pool", "workspace", "splits", "looks", "optimal", "moves", "subtrees", "change_swap", "perturb_rotate", "resampling",
-    "adopt", "particles", "local", "starts", "forest", "state", "sweep", "testing", "testing_rows",
+    "rng", "rowops_baseline", "rowops_avx2", "rowops", "columns", "suffstat", "tree", "nodeset", "team", "pool",
+    "workspace", "splits", "looks", "optimal", "moves", "subtrees", "change_swap", "perturb_rotate", "resampling",
+    "adopt", "particles", "local", "starts", "forest", "plan", "state", "sweep", "testing", "testing_rows",
 ]
 X86 = platform.machine().lower() in ("x86_64", "amd64", "i686")
 TARGET_FLAGS = {"rowops_avx2": ["-mavx2", "-mpopcnt"] if X86 else []}

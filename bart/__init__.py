@@ -9,8 +9,10 @@ from .posterior import Posterior, load
 from .priors import LeafPrior, NoisePrior, TreePrior
 from .samplers import (
     CGM,
+    Cycle,
     GrowPrune,
     Local,
+    Mixture,
     ParticleGibbs,
     Perturb,
     Rotate,
@@ -24,7 +26,8 @@ from .sampling import sample
 __version__ = "0.1.0"
 
 __all__ = [
-    "CGM", "Dataset", "Ensemble", "GrowPrune", "LeafPrior", "Local", "Model", "NoisePrior", "ParticleGibbs",
-    "Perturb", "Posterior", "RankCodes", "Rotate", "StepInfo", "StepParams", "TreePrior", "TreeSampler", "TreeState",
+    "CGM", "Cycle", "Dataset", "Ensemble", "GrowPrune", "LeafPrior", "Local", "Mixture", "Model", "NoisePrior",
+    "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Rotate", "StepInfo", "StepParams", "TreePrior",
+    "TreeSampler", "TreeState",
     "draw_leaf_values", "effective_size", "load", "sample",
 ]

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from .inputs import check_choice, check_count, check_real
-from .kernels.state import KernelPlan
+from .kernels.plan import KernelPlan
 from .kernels.sweep import TRACES, EnsembleKernel
 from .priors import FixedNoise
 from .samplers.base import StepParams
@@ -278,6 +278,7 @@ class Ensemble:
             "temperature": kernel.temperature,
             "n_sweeps": kernel.n_sweeps,
             "position": kernel.position,
+            "sweep_top": kernel.sweep_top,
             "changed": (kernel.n_changed, kernel.n_root_changed),
             "row_visits": kernel.row_visits,
             "order": kernel.get_order(),
@@ -298,6 +299,7 @@ class Ensemble:
         kernel.residual[:] = state["residual"]
         self._seen[:] = kernel.residual
         kernel.sigma2, kernel.temperature = state["sigma2"], state["temperature"]
+        kernel.sweep_top = state["sweep_top"]
         kernel.n_sweeps, kernel.position = state["n_sweeps"], state["position"]
         kernel.n_changed, kernel.n_root_changed = state["changed"]
         kernel.row_visits = state["row_visits"]

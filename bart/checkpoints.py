@@ -16,7 +16,7 @@ from .storage import read_record, write_record
 
 __all__ = ["CheckpointFolder", "describe", "fingerprints"]
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 def describe(value):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from bart.kernels.state import KernelPlan
+from bart.kernels.plan import KernelPlan
 from bart.kernels.sweep import TRACES
 from compiled import make_params, make_state
 from oracle import Problem

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from bart.kernels.state import KernelPlan
+from bart.kernels.plan import KernelPlan
 from chain_helpers import make_data, make_model
 from chain_laws import z_scores
 from compiled import make_params, make_state

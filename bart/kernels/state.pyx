@@ -1,61 +1,26 @@
-"""A tree bound to its data, the plan of a sampler, and one step of it."""
+"""A tree bound to its data, and one step of it."""
 
 import numpy as np
 
-from libc.math cimport log
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 from numpy.random cimport bitgen_t
-from bart.kernels.change_swap cimport step_local
-from bart.kernels.columns cimport Domain, code_at
-from bart.kernels.local cimport step_node
-from bart.kernels.nodeset cimport leaf_predicate
-from bart.kernels.particles cimport step_particles
-from bart.kernels.perturb_rotate cimport step_perturb, step_rotate
+from bart.kernels.columns cimport Domain
+from bart.kernels.plan cimport KernelPlan, run_kernel
 from bart.kernels.rng cimport bitgen_of, normal
 from bart.kernels.starts cimport draw_from_prior, grow_leaf, has_rule, overgrow
 from bart.kernels.suffstat cimport leaf_posterior_mean, leaf_posterior_sd
 from bart.kernels.tree cimport (NONE, ROOT, Node, Tree, breadth_first, labels_reserve, tree_copy,
                                 tree_depth, tree_free, tree_init, tree_reserve)
-from bart.kernels.types cimport CANCELLED, NO_MEMORY, OK, TOO_MANY_STAGES, Predicate, Stat, StepInfo
-from bart.kernels.workspace cimport (Target, Work, Workspace, begin_step, reserve_leaves, reserve_target,
-                                     set_leaf_params, sum_leaves)
+from bart.kernels.types cimport CANCELLED, NO_MEMORY, OK, TOO_MANY_STAGES, Stat, StepInfo
+from bart.kernels.workspace cimport (Target, Work, Workspace, begin_step, label_rows, reserve_leaves, reserve_target,
+                                     set_leaf_params, settle_labels, sum_leaves)
 
 from bart.kernels.particles import take_raised
+from bart.kernels.plan import MOVES
 
-MOVES = ("none", "grow", "prune", "change", "swap", "pg", "local", "perturb", "rotate")
 DUMP_DTYPE = np.dtype([("parent", "i4"), ("left", "i4"), ("depth", "i4"), ("dim", "i4"), ("code", "u4"), ("leaf", "i4"),
                        ("n", "i8"), ("can_split", "i1"), ("staged", "i1"), ("log_rule", "f8"), ("value", "f8")])
-RESAMPLING = ("multinomial", "systematic", "killing")
-
-cdef int run_kernel(Tree* tree, Work* work, StepInfo* info, const Target* target, const Plan* plan,
-                    bitgen_t* rng) noexcept nogil:
-    """One structure update given the target; leaf_sum holds the target's sums of the new tree's leaves on return."""
-    if reserve_leaves(work, tree.n_leaves + 1) != OK:
-        return NO_MEMORY
-    begin_step(work, tree, target)
-    if plan.kernel == KERNEL_LOCAL:
-        return step_local(tree, work, info, target, &plan.moves, rng)
-    if plan.kernel == KERNEL_NODE:
-        return step_node(tree, work, info, target, &plan.node, rng)
-    if plan.kernel == KERNEL_PERTURB:
-        return step_perturb(tree, work, info, target, rng)
-    if plan.kernel == KERNEL_ROTATE:
-        return step_rotate(tree, work, info, target, rng)
-    return step_particles(tree, work, info, target, &plan.particles, rng)
-
-
-cdef void settle_labels(Tree* tree, Work* work) noexcept nogil:
-    """Give the labels the numbers of the new tree, where a prune left them with the old ones."""
-    cdef uint32_t label
-    cdef Predicate old
-    if work.renumber_pending:
-        for label in range(<uint32_t>tree.n_leaves + 1):          # numbers only fall, to ones that have been dealt with
-            if work.renumber[label] != label:
-                old = leaf_predicate(tree.labels, tree.itemsize, label)
-                work.ops.relabel(tree.labels, tree.itemsize, work.renumber[label], &old, 1, tree.n_rows)
-        work.renumber_pending = False
-
 
 cdef void draw_values(Tree* tree, Work* work, bitgen_t* rng) noexcept nogil:
     """Leaf values from their posterior, by leaf number; leaf_sum holds the target's sums."""
@@ -79,58 +44,6 @@ cdef int check_status(int status) except -1:
     if status != OK:
         raise RuntimeError(f"status {status} of a kernel")
     return 0
-
-
-cdef class KernelPlan:
-    """What a compiled sweep runs for each tree; made by the samplers' `plan()`.
-
-    Parameters
-    ----------
-    move_probs : tuple of 4 floats, optional
-        Probabilities of grow, prune, change and swap: a local sampler.
-    move : str, optional
-        "perturb", "rotate", or "local" (rejection-free, with subset and descend): this one move.
-    n_particles : int, optional
-        C: a particle sampler, with resampling, ess_threshold (negative: after every stage), forced, max_stages (0:
-        none) and clamped.
-        proposal "optimal" with subset (0: all columns) and prior_share, region "subtree" with descend.
-    authors : bool
-        Bookkeeping "authors".
-
-    Attributes
-    ----------
-    needs_bins : bool
-        Whether it weighs cells of gaps: Domain.make_bins must have been called.
-    """
-
-    def __init__(self, *, move_probs=None, move=None, int n_particles=0, resampling="multinomial",
-                 double ess_threshold=-1.0, bint forced=False, int max_stages=0, bint clamped=True,
-                 bint authors=False, bint optimal=False, int subset=0, double prior_share=0.0, bint subtree=False,
-                 double descend=0.5):
-        cdef int k
-        if move_probs is not None:
-            self.p.kernel = KERNEL_LOCAL
-            for k in range(4):
-                self.p.moves.probability[k] = move_probs[k]
-            self.p.moves.log_prune_to_grow = log(self.p.moves.probability[1]) - log(self.p.moves.probability[0])
-            self.p.moves.authors = authors
-            return
-        self.needs_bins = optimal or move == "local"
-        if move is not None:
-            self.p.kernel = {"local": KERNEL_NODE, "perturb": KERNEL_PERTURB, "rotate": KERNEL_ROTATE}[move]
-            self.p.node.subset, self.p.node.descend = subset, descend
-            return
-        self.p.kernel = KERNEL_PARTICLES
-        self.p.particles.optimal = optimal
-        self.p.particles.proposal.subset, self.p.particles.proposal.prior_share = subset, prior_share
-        self.p.particles.subtree, self.p.particles.descend = subtree, descend
-        self.p.particles.n_particles = n_particles
-        self.p.particles.resampling = RESAMPLING.index(resampling)
-        self.p.particles.ess_threshold = ess_threshold
-        self.p.particles.forced = forced
-        self.p.particles.max_stages = max_stages
-        self.p.particles.clamped = clamped
-        self.p.particles.authors = authors
 
 
 cdef class TreeState:
@@ -268,49 +181,66 @@ cdef class TreeState:
         return bitgen_of(rng)
 
     def bind(self, target, residual):
-        """Let the next step on this very target array work on the residual of all trees, as a compiled sweep does."""
+        """Let the next steps on this very target array work on the residual of all trees, as a compiled sweep does."""
         self.bound, self.bound_residual, self.kept = target, residual, None
 
     def step(self, KernelPlan plan, target, params, rng):
         """One structure update given a target; see TreeSampler.step. Returns (move, changed, root_changed, ...)."""
         cdef Target given
         cdef StepInfo info
+        cdef Work* work = &self.workspace.w
         cdef int status
         cdef bitgen_t* bits = self._ready(params, rng)
         cdef const double[::1] base = target
         cdef bint bound = target is self.bound
         if plan.needs_bins:
             self.domain.make_bins()
+        residual, kept = self.bound_residual, self.kept
         if base.shape[0] != self.t.n_rows:
             raise ValueError(f"target must have shape ({self.t.n_rows},), got ({base.shape[0]},)")
-        if bound:
-            base = self.bound_residual
-            check_status(reserve_target(&self.workspace.w))
-        else:
-            self.workspace.w.sweep_top = 0.0
+        given.is_residual = bound and (kept is None or kept[2])
+        if given.is_residual:
+            base = residual
+            check_status(reserve_target(work))
+        if not bound:
+            work.sweep_top = 0.0
         self.bind(None, None)                           # leaf values no longer match what was subtracted
         given.base = &base[0]
-        given.is_residual = bound
         with nogil:
-            status = run_kernel(&self.t, &self.workspace.w, &info, &given, &plan.p, bits)
-            settle_labels(&self.t, &self.workspace.w)
+            status = run_kernel(&self.t, work, &info, &given, &plan.p, bits)
+            if status == OK and bound:
+                self._keep_old_values(given.is_residual)
+            settle_labels(&self.t, work)
         if status == CANCELLED:
-            self.workspace.w.cancel = 0
+            work.cancel = 0
         check_status(status)
         if bound:
-            sums = np.array([self.workspace.w.leaf_sum[l] for l in range(self.t.n_leaves)])
-            self.kept = (sums, bool(self.workspace.w.has_target))
+            self.bound, self.bound_residual = target, residual
+            sums = np.array([work.leaf_sum[l] for l in range(self.t.n_leaves)])
+            self.kept = (sums, bool(work.has_target) or not given.is_residual, self.on_residual)
         return (MOVES[info.move], bool(info.changed), bool(info.root_changed), info.log_ratio, self.t.n_leaves,
                 info.n_stages, info.row_visits)
 
+    cdef void _keep_old_values(self, bint is_residual) noexcept nogil:
+        """After a step on a bound target: what `pass_on` does between two kernels of one update, for a next step.
+
+        The stale leaf values become those that the residual holds, from which that step begins.
+        """
+        cdef Work* work = &self.workspace.w
+        cdef int32_t l
+        self.on_residual = is_residual and not work.has_target and not work.renumber_pending
+        if self.on_residual:
+            for l in range(self.t.n_leaves):
+                self.t.nodes[self.t.leaf_node[l]].value = work.old_value[l]
+
     def draw_kept_values(self, params, rng):
-        """Leaf values from the sums of a step on a bound target. Returns whether that step formed the target, or None,
-        and nothing drawn, where the last step was on another target."""
+        """Leaf values from the sums of steps on a bound target. Returns whether these formed the target, or None, and
+        nothing drawn, where the last step was on another target."""
         cdef bitgen_t* bits
         cdef int32_t l
         if self.kept is None:
             return None
-        sums, formed = self.kept
+        sums, formed, _ = self.kept
         self.kept = None
         if len(sums) != self.t.n_leaves:
             return None
@@ -372,7 +302,6 @@ cdef class TreeState:
     def restore(self, nodes):
         """Take back what `dump` gave; leaf numbers, node order and caches included."""
         cdef int32_t i, n = len(nodes), n_leaves = (len(nodes) + 1) // 2
-        cdef int64_t row
         cdef Node* p
         self.bind(None, None)
         check_status(tree_reserve(&self.t, n))
@@ -387,17 +316,7 @@ cdef class TreeState:
         self.t.n_nodes = n
         self.t.n_leaves = n_leaves
         with nogil:
-            for row in range(self.t.n_rows):
-                i = ROOT
-                while self.t.nodes[i].left != NONE:
-                    i = self.t.nodes[i].left + (code_at(&self.domain.c, self.t.nodes[i].dim, row)
-                                                > self.t.nodes[i].code)
-                if self.t.itemsize == 1:
-                    (<uint8_t*>self.t.labels)[row] = <uint8_t>self.t.nodes[i].leaf
-                elif self.t.itemsize == 2:
-                    (<uint16_t*>self.t.labels)[row] = <uint16_t>self.t.nodes[i].leaf
-                else:
-                    (<uint32_t*>self.t.labels)[row] = <uint32_t>self.t.nodes[i].leaf
+            label_rows(&self.t, &self.domain.c)
 
     def copy_from(self, TreeState other):
         """Take over another state's tree (same data)."""

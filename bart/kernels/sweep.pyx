@@ -8,13 +8,15 @@ from libc.stdlib cimport free, malloc
 from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport Domain
 from bart.kernels.forest cimport ForestStore, Thresholds, store_forest
+from bart.kernels.plan cimport KernelPlan, Plan, run_kernel, update_cost
 from bart.kernels.rng cimport below, bitgen_of, gamma
 from bart.kernels.rowops cimport RowOps
-from bart.kernels.state cimport KernelPlan, Plan, TreeState, check_status, draw_values, run_kernel, settle_labels
+from bart.kernels.state cimport TreeState, check_status, draw_values
 from bart.kernels.team cimport TEAM_ROWS, Team, team_rowops
 from bart.kernels.tree cimport Tree, tree_depth
 from bart.kernels.types cimport CANCELLED, OK, StepInfo
-from bart.kernels.workspace cimport Target, Work, Workspace, reserve_leaves, reserve_target, set_leaf_params
+from bart.kernels.workspace cimport (Target, Work, Workspace, reserve_leaves, reserve_target, set_leaf_params,
+                                     settle_labels)
 
 cdef enum:
     REFRESH = 100           # sweeps, by absolute index, between two sums of the residual from the trees
@@ -55,6 +57,7 @@ cdef class EnsembleKernel:
     cdef bint fixed_noise
     cdef public double shape, rate, leaf_mean, leaf_var, y_range, temperature, sigma2
     cdef public int64_t n_sweeps    # completed
+    cdef public double sweep_top    # ample for any target of the sweep under way
     cdef public int32_t n_threads   # that share the rows of a sweep; no result depends on it
     cdef public int32_t position    # trees updated in the sweep under way; 0 between sweeps
     cdef public int64_t n_changed, n_root_changed, row_visits       # of the sweep under way
@@ -120,6 +123,7 @@ cdef class EnsembleKernel:
         cdef int status
         target.base = self.r
         target.is_residual = True
+        work.sweep_top = self.sweep_top
         status = run_kernel(tree, work, info, &target, plan, rng)
         if status != OK:
             return status
@@ -152,7 +156,7 @@ cdef class EnsembleKernel:
         self.n_changed = 0
         self.n_root_changed = 0
         self.row_visits = 0
-        self.workspace.w.sweep_top = 4.0 * self.workspace.w.ops.largest(self.r, self.n_rows)
+        self.sweep_top = 4.0 * self.workspace.w.ops.largest(self.r, self.n_rows)
         if self.random_order:
             for i in range(self.n_trees - 1, 0, -1):
                 k = <int32_t>below(i + 1, rng)
@@ -225,7 +229,7 @@ cdef class EnsembleKernel:
                   int64_t store_every, int64_t budget, Team team):
         cdef bitgen_t* bits = bitgen_of(rng)
         cdef bitgen_t* store_bits = NULL if store is None else bitgen_of(store_rng)
-        cdef int64_t n = traces.shape[0], done = first, n_particles = max(plan.p.particles.n_particles, 1)
+        cdef int64_t n = traces.shape[0], done = first
         cdef int status = OK
         cdef StepInfo info
         cdef const RowOps* alone = self.workspace.w.ops
@@ -244,7 +248,7 @@ cdef class EnsembleKernel:
                         self.n_root_changed = self.n_root_changed + info.root_changed
                         self.row_visits = self.row_visits + info.row_visits
                         self.position = self.position + 1
-                        budget -= 4 * (self.n_rows + 500) + info.n_stages * (self.n_rows + 500 * n_particles)
+                        budget -= update_cost(&plan.p, &info, self.n_rows)
                         if self.workspace.w.cancel:
                             status = CANCELLED
                 if status == OK and self.position == self.n_trees:
@@ -279,6 +283,7 @@ cdef class EnsembleKernel:
         """(N,) R_j = y less the other trees, eq. (residual), a new array."""
         self.old_fit = self.states[j].fit()
         target = self.residual + self.old_fit
+        self.workspace.w.sweep_top = self.sweep_top
         target.flags.writeable = False                  # `step` takes it for what it is, unread
         self.states[j].bind(target, self.residual)
         return target
@@ -286,7 +291,7 @@ cdef class EnsembleKernel:
     def finish_tree(self, int j, target, bint changed, bint root_changed, int64_t row_visits, rng):
         """Leaf values of tree j given its target, and the residual, after a structure step made in Python.
 
-        After one compiled step on the array of `target_of`, the same arithmetic as in a compiled sweep.
+        After compiled steps on the array of `target_of`, the same arithmetic as in a compiled sweep.
         """
         state = self.states[j]
         formed = state.draw_kept_values(self, rng)

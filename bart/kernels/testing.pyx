@@ -10,13 +10,14 @@ from bart.kernels.nodeset cimport NodeSet, node_can_split, node_range
 from bart.kernels.pool cimport Pool, pool_free, pool_make_rows, pool_pair, pool_root, pool_set
 from bart.kernels.resampling cimport draw_final, resample
 from bart.kernels.rng cimport bitgen_of
-from bart.kernels.state cimport KernelPlan, Plan, TreeState, check_status, draw_values, run_kernel, settle_labels
-from bart.kernels.state import RESAMPLING
+from bart.kernels.plan cimport KernelPlan, Plan, run_kernel
+from bart.kernels.plan import RESAMPLING
+from bart.kernels.state cimport TreeState, check_status, draw_values
 from bart.kernels.rowops cimport RowOps, rowops
 from bart.kernels.suffstat cimport LeafParams, forget_log_terms, log_L
 from bart.kernels.tree cimport ROOT, Tree
 from bart.kernels.types cimport AT_MOST, OK, Predicate, Stat, StepInfo
-from bart.kernels.workspace cimport Target, Work, set_leaf_params
+from bart.kernels.workspace cimport Target, Work, set_leaf_params, settle_labels
 
 import numpy as np
 

@@ -102,6 +102,7 @@ cdef int32_t add_children(Tree* tree, int32_t node, int32_t dim, uint32_t code, 
     p.leaf = NONE
     p.can_split = 1
     p.log_rule = NAN
+    p.value = 0.0
     tree.n_nodes += 2
     tree.n_leaves += 1
     return left

@@ -5,7 +5,7 @@ from bart.kernels.columns cimport Columns, Domain
 from bart.kernels.pool cimport Pool
 from bart.kernels.rowops cimport RowOps
 from bart.kernels.suffstat cimport LeafParams
-from bart.kernels.tree cimport Tree
+from bart.kernels.tree cimport Node, Tree
 from bart.kernels.types cimport Decision
 
 # What a step conditions on, besides the tree.
@@ -68,6 +68,9 @@ cdef struct Work:
     int32_t* order          # (2 leaf_capacity,): nodes breadth first
     int32_t* listed         # (2 leaf_capacity,): scratch lists of nodes
     int32_t* mapped         # (2 leaf_capacity,): pool number by node
+    Node* kept_nodes        # (n_kept,): the tree before the update, see keep_nodes
+    int32_t n_kept
+    int32_t kept_capacity
     bint renumber_pending   # labels still carry the numbers from before the step
     bint has_target         # the target of this step was written to `target`
     int32_t* dims           # (n_dims,): candidates of a rule
@@ -98,6 +101,11 @@ cdef int reserve_target(Work* work) noexcept nogil
 cdef void begin_step(Work* work, const Tree* tree, const Target* target) noexcept nogil
 cdef void add_old_values(Work* work, const Tree* tree) noexcept nogil
 cdef void sum_leaves(Work* work, const Tree* tree, const Target* target) noexcept nogil
+cdef void settle_labels(Tree* tree, Work* work) noexcept nogil
+cdef void pass_on(Tree* tree, Work* work, Target* target) noexcept nogil
+cdef void label_rows(Tree* tree, const Columns* columns) noexcept nogil
+cdef int keep_nodes(Work* work, const Tree* tree) noexcept nogil
+cdef void restore_nodes(Tree* tree, Work* work) noexcept nogil
 
 cdef class Workspace:
     cdef Work w

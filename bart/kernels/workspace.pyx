@@ -1,16 +1,17 @@
 """Scratch of one chain: allocated once, grown geometrically, reused by every step."""
 
 from libc.math cimport log
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
-from bart.kernels.columns cimport Domain
+from libc.string cimport memcpy, memset
+from bart.kernels.columns cimport Columns, Domain, code_at
 from bart.kernels.memory cimport grow
+from bart.kernels.nodeset cimport leaf_predicate
 from bart.kernels.pool cimport pool_free
 from bart.kernels.rowops cimport LANES, rowops
 from bart.kernels.suffstat cimport forget_log_terms
-from bart.kernels.tree cimport Tree
-from bart.kernels.types cimport NO_MEMORY, OK
+from bart.kernels.tree cimport NONE, ROOT, Node, Tree
+from bart.kernels.types cimport NO_MEMORY, OK, Predicate
 
 
 cdef void set_leaf_params(Work* work, double sigma2, double leaf_mean, double leaf_var) noexcept nogil:
@@ -117,6 +118,78 @@ cdef void add_old_values(Work* work, const Tree* tree) noexcept nogil:
         work.leaf_sum[l] += tree.nodes[tree.leaf_node[l]].n * work.old_value[l]
 
 
+cdef void settle_labels(Tree* tree, Work* work) noexcept nogil:
+    """Give the labels the numbers of the new tree, where a prune left them with the old ones."""
+    cdef uint32_t label
+    cdef Predicate old
+    if work.renumber_pending:
+        for label in range(<uint32_t>tree.n_leaves + 1):          # numbers only fall, to ones that have been dealt with
+            if work.renumber[label] != label:
+                old = leaf_predicate(tree.labels, tree.itemsize, label)
+                work.ops.relabel(tree.labels, tree.itemsize, work.renumber[label], &old, 1, tree.n_rows)
+        work.renumber_pending = False
+
+
+cdef void pass_on(Tree* tree, Work* work, Target* target) noexcept nogil:
+    """Between two kernels of one update: settle the labels, and let `target` be what the next kernel works on.
+
+    That is the residual as long as each leaf has one old value, and R_j row by row from where a kernel formed it or
+    joined leaves of two values. Room for the target must have been reserved.
+    """
+    cdef int32_t l
+    if target.is_residual and (work.has_target or work.renumber_pending):
+        if not work.has_target:
+            work.ops.add_leaf_values(work.target, target.base, work.old_value, tree.n_leaves + 1, tree.labels,
+                                     tree.itemsize, tree.n_rows)
+            work.has_target = True
+        target.base = work.target
+        target.is_residual = False
+    if not target.is_residual:
+        for l in range(tree.n_leaves):                      # a kernel may have made more leaves than there were
+            work.old_value[l] = 0.0
+    settle_labels(tree, work)
+
+
+cdef void label_rows(Tree* tree, const Columns* columns) noexcept nogil:
+    """The leaf number of every row, by a walk down the tree."""
+    cdef int64_t row
+    cdef int32_t i
+    for row in range(tree.n_rows):
+        i = ROOT
+        while tree.nodes[i].left != NONE:
+            i = tree.nodes[i].left + (code_at(columns, tree.nodes[i].dim, row) > tree.nodes[i].code)
+        if tree.itemsize == 1:
+            (<uint8_t*>tree.labels)[row] = <uint8_t>tree.nodes[i].leaf
+        elif tree.itemsize == 2:
+            (<uint16_t*>tree.labels)[row] = <uint16_t>tree.nodes[i].leaf
+        else:
+            (<uint32_t*>tree.labels)[row] = <uint32_t>tree.nodes[i].leaf
+
+
+cdef int keep_nodes(Work* work, const Tree* tree) noexcept nogil:
+    """Note the nodes before an update of several kernels, in case a later one fails."""
+    if tree.n_nodes > work.kept_capacity:
+        if grow(<void**>&work.kept_nodes, 2 * tree.n_nodes, sizeof(Node)) != OK:
+            return NO_MEMORY
+        work.kept_capacity = 2 * tree.n_nodes
+    memcpy(work.kept_nodes, tree.nodes, tree.n_nodes * sizeof(Node))
+    work.n_kept = tree.n_nodes
+    return OK
+
+
+cdef void restore_nodes(Tree* tree, Work* work) noexcept nogil:
+    """The tree as `keep_nodes` found it; a tree's arrays never shrink, so that there is room."""
+    cdef int32_t i
+    memcpy(tree.nodes, work.kept_nodes, work.n_kept * sizeof(Node))
+    tree.n_nodes = work.n_kept
+    tree.n_leaves = (work.n_kept + 1) // 2
+    for i in range(tree.n_nodes):
+        if tree.nodes[i].left == NONE:
+            tree.leaf_node[tree.nodes[i].leaf] = i
+    work.renumber_pending = False
+    label_rows(tree, work.columns)
+
+
 cdef class Workspace:
     """Scratch for steps on trees over one Domain; one per chain."""
 
@@ -147,6 +220,7 @@ cdef class Workspace:
                       <size_t>self.w.mapped, <size_t>self.w.dims, <size_t>self.w.share, <size_t>self.w.looks.table,
                       <size_t>self.w.looks.look, <size_t>self.w.looks.sums, <size_t>self.w.looks.weight,
                       <size_t>self.w.particles, <size_t>self.w.offspring, <size_t>self.w.log_weight,
-                      <size_t>self.w.weight, <size_t>self.w.ancestor, <size_t>self.w.spare):
+                      <size_t>self.w.weight, <size_t>self.w.ancestor, <size_t>self.w.spare,
+                      <size_t>self.w.kept_nodes):
             free(<void*><size_t>array)
         pool_free(&self.w.pool)

@@ -88,10 +88,18 @@ class StepInfo(NamedTuple):
 class TreeSampler:
     """A kernel that leaves the conditional posterior of one tree invariant.
 
-    A sampler written in Python overrides `step`; a compiled one defines `plan`, and `step` follows from it.
+    A sampler written in Python overrides `step`; a compiled one defines `plan`, and `step` follows from it. Samplers
+    are values: those of one class that say the same (``repr``) are equal. One without a ``__repr__`` of its own
+    equals itself alone.
     """
 
     name = "sampler"
+
+    def __eq__(self, other):
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    def __hash__(self):
+        return hash((type(self), repr(self)))
 
     def plan(self):
         """The compiled plan of a sweep; None for a sampler written in Python."""
@@ -121,7 +129,12 @@ class TreeSampler:
         plan = self.plan()
         if plan is None:
             raise NotImplementedError(f"{type(self).__name__} defines neither plan() nor step()")
-        return StepInfo(*state.step(plan, check_target(target), params, rng))
+        return step_plan(plan, state, target, params, rng)
+
+
+def step_plan(plan, state, target, params, rng):
+    """One update by a compiled plan; arguments as in `TreeSampler.step`."""
+    return StepInfo(*state.step(plan, check_target(target), params, rng))
 
 
 def check_target(target):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..inputs import check_choice
-from ..kernels.state import KernelPlan
+from ..kernels.plan import KernelPlan
 from .base import BOOKKEEPING, TreeSampler
 
 

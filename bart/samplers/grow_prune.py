@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..inputs import check_choice, check_real
-from ..kernels.state import KernelPlan
+from ..kernels.plan import KernelPlan
 from .base import BOOKKEEPING, TreeSampler
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..inputs import check_choice, check_count, check_real
-from ..kernels.state import RESAMPLING, KernelPlan
+from ..kernels.plan import RESAMPLING, KernelPlan
 from .base import BOOKKEEPING, TreeSampler
 
 FINAL = ("plain", "forced")
@@ -32,8 +32,8 @@ class ParticleGibbs(TreeSampler):
     max_stages : int or None
         RuntimeError when a filter is not finished after so many stages; None: no limit (a tree needs at most 2N - 1).
     proposal : str
-        "prior" (the paper), or "optimal": stop or split in proportion to prior times likelihood one step ahead. Gaps are
-        weighed in cells, by histograms of the target; weights are exact whatever the cells.
+        "prior" (the paper), or "optimal": stop or split in proportion to prior times likelihood one step ahead. Gaps
+        are weighed in cells, by histograms of the target; weights are exact whatever the cells.
     subset : int or None
         With "optimal", weigh so many columns at a node, drawn anew each time; None: all.
     prior_share : float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..kernels.state import KernelPlan
+from ..kernels.plan import KernelPlan
 from .base import TreeSampler
 
 
