@@ -190,5 +190,5 @@ def test_files_without_it_are_refused_by_their_format(tmp_path):
     (state,) = (tmp_path / "run").glob("*-state.npz")
     write_record(state, read_record(state) | {"format": 1})
     for seed in (1, None):
-        with pytest.raises(ValueError, match="has format 1, not 2"):
+        with pytest.raises(ValueError, match="has format 1, not 3"):
             run(seed)
