@@ -4,6 +4,8 @@ from bart.kernels.columns import Domain
 from bart.kernels.state import TreeState
 from bart.kernels.testing import ScriptedBitGenerator
 from oracle import bfs
+from twin_compose import Cycle as CycleTwin
+from twin_compose import Mixture as MixtureTwin
 from twin_local import Local as LocalTwin
 from twin_particles import ParticleGibbs as ParticleGibbsTwin
 from twin_random import Uniforms
@@ -14,7 +16,7 @@ from twins_rules import Rotate as RotateTwin
 
 from bart.data import RankCodes
 from bart.priors import TreePrior
-from bart.samplers import CGM, GrowPrune, Local, ParticleGibbs, Perturb, Rotate, StepParams
+from bart.samplers import CGM, Cycle, GrowPrune, Local, Mixture, ParticleGibbs, Perturb, Rotate, StepParams
 
 PAIRS = {
     "growprune": (GrowPrune, GrowPruneTwin),
@@ -27,7 +29,17 @@ PAIRS = {
 
 
 def make_pair(problem, kind, n_bins=None, **options):
-    """(compiled sampler, its twin on the problem) with the same options, and the cells of states with `n_bins`."""
+    """(compiled sampler, its twin on the problem) with the same options, and the cells of states with `n_bins`.
+
+    A "cycle" has the option `parts`, a list of (kind, options), a "mixture" `probabilities` too.
+    """
+    if kind in ("cycle", "mixture"):
+        pairs = [make_pair(problem, part, n_bins, **of_part) for part, of_part in options["parts"]]
+        samplers, twins = zip(*pairs, strict=True)
+        if kind == "cycle":
+            return Cycle(*samplers), CycleTwin(problem, twins)
+        probabilities = options["probabilities"]
+        return (Mixture(*zip(probabilities, samplers, strict=True)), MixtureTwin(problem, twins, probabilities))
     compiled, twin = PAIRS[kind]
     cells = {}
     if kind == "local" or options.get("proposal") == "optimal":
@@ -39,6 +51,24 @@ def cells_of(state):
     """The cells of gaps of each dimension, as the twins take them."""
     pairs = [state.domain.cells(dim) for dim in range(state.domain.codes.codes.shape[0])]
     return [(first.tolist(), rep.tolist()) for first, rep in pairs]
+
+
+_TWO = ("pg", {"n_particles": 2})
+_SUBTREE = ("pg", {"n_particles": 2, "region": "subtree", "proposal": "optimal", "final": "forced"})
+_KILLING = ("pg", {"n_particles": 3, "resampling": "killing", "final": "forced"})
+COMPOSED = {
+    "cycle-grow-grow": ("cycle", {"parts": [("growprune", {}), ("growprune", {"p_grow": 0.3})]}),
+    "cycle-cgm-pg": ("cycle", {"parts": [("cgm", {}), _TWO]}),
+    "cycle-pg-grow-cgm": ("cycle", {"parts": [_TWO, ("growprune", {}), ("cgm", {})]}),
+    "mixture-grow-pg": ("mixture", {"parts": [("growprune", {}), _TWO], "probabilities": (0.3, 0.7)}),
+    "mixture-alone": ("mixture", {"parts": [("cgm", {})], "probabilities": (1.0,)}),
+    "cycle-of-mixture": ("cycle", {"parts": [("growprune", {}), ("mixture", {
+        "parts": [("cgm", {}), _KILLING, ("growprune", {})], "probabilities": (0.5, 0.25, 0.25)}), ("growprune", {})]}),
+    "mixture-of-cycle": ("mixture", {"parts": [("cycle", {"parts": [_TWO, ("cgm", {})]}), ("growprune", {})],
+                                     "probabilities": (0.4, 0.6)}),
+    "cycle-of-all": ("cycle", {"parts": [("rotate", {}), ("local", {"descend": 0.7}), ("perturb", {}), _SUBTREE,
+                                         ("perturb", {}), ("rotate", {}), ("growprune", {}), ("local", {})]}),
+}
 
 
 def make_prior(problem):

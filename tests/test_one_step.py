@@ -6,7 +6,7 @@ from itertools import islice, product
 import numpy as np
 import pytest
 from bart.kernels.testing import replicate
-from compiled import make_pair, make_params, make_state
+from compiled import COMPOSED, make_pair, make_params, make_state
 from laws import g_test
 from scipy import stats
 from tiny import PROBLEMS
@@ -79,6 +79,12 @@ def test_local_moves_leave_the_posterior_invariant(sampler, name, rng):
     check_invariance(name, *LOCAL[sampler], rng)
 
 
+@pytest.mark.parametrize("name", ["plane", "ties"])
+@pytest.mark.parametrize("sampler", COMPOSED)
+def test_compositions_leave_the_posterior_invariant(sampler, name, rng):
+    check_invariance(name, *COMPOSED[sampler], rng)
+
+
 def particle_cases():
     """Errors shrink with C: two and three particles always, on two problems; the rest is long."""
     cases = []
@@ -112,12 +118,13 @@ def test_optimal_and_subtree_moves_leave_the_posterior_invariant(sampler, name, 
 @pytest.mark.parametrize("sampler", ["growprune", "cgm", "perturb", "rotate", "pg-2-multinomial-None-plain",
                                      "pg-2-systematic-0.9-forced", "pg-2-killing-None-forced", "pg-optimal-2",
                                      "pg-optimal-2-subset-1", "pg-subtree-2", "pg-subtree-optimal-2",
-                                     "local-cells", "local-subset-1"])
+                                     "local-cells", "local-subset-1", "cycle-cgm-pg", "cycle-of-mixture",
+                                     "mixture-of-cycle"])
 def test_a_step_has_the_enumerated_law(sampler, name, rng):
     """From four trees that it can move, against the exact row of the twin's transition matrix."""
     problem = PROBLEMS[name]()
     trees = problem.posterior().trees
-    kind, options = (LOCAL | PARTICLES | OPTIMAL)[sampler]
+    kind, options = (LOCAL | PARTICLES | OPTIMAL | COMPOSED)[sampler]
     compiled, twin = make_pair(problem, kind, **options)
     laws = ((i, twin.law(trees[i])) for i in rng.permutation(len(trees)))
     for i, law in islice(((i, law) for i, law in laws if len(law) > 1), 4):

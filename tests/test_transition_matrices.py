@@ -4,10 +4,11 @@ from itertools import product
 
 import numpy as np
 import pytest
+from compiled import COMPOSED, make_pair
 from oracle import bfs
 from tiny import PROBLEMS
 from twin_particles import ParticleGibbs
-from twin_random import transition_matrix
+from twin_random import outcomes, transition_matrix
 from twins import CGM, GrowPrune, nodes_of
 from twins_rules import Perturb, Rotate, rotate
 
@@ -62,6 +63,24 @@ def test_local_moves(name, kernel):
 def test_particle_gibbs(name, size, setting):
     problem = PROBLEMS[name]()
     check_invariant(ParticleGibbs(problem, size, *setting), problem)
+
+
+@pytest.mark.parametrize("name", ["line", "triple", "ties", "grid"])
+@pytest.mark.parametrize("kind", [kind for kind in COMPOSED if kind != "cycle-of-mixture"])
+def test_compositions(kind, name):
+    problem = PROBLEMS[name]()
+    check_invariant(make_pair(problem, COMPOSED[kind][0], **COMPOSED[kind][1])[1], problem)
+
+
+@pytest.mark.parametrize("kind", ["cycle-grow-grow", "mixture-grow-pg", "mixture-of-cycle", "cycle-of-mixture"])
+def test_steps_of_compositions_have_the_law_of_products_and_sums(kind):
+    """Every outcome of the step itself, against the parts' matrices."""
+    problem = PROBLEMS["pair"]()
+    twin = make_pair(problem, COMPOSED[kind][0], **COMPOSED[kind][1])[1]
+    for tree in problem.posterior().trees:
+        stepped, composed = outcomes(lambda random, t=tree: twin.step(t, random).tree), twin.law(tree)
+        assert set(stepped) == set(composed)
+        np.testing.assert_allclose([stepped[t] for t in composed], list(composed.values()), rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["line", "grid", "ties"])

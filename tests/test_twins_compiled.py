@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from bart.kernels.testing import ScriptedBitGenerator, ancestors, final_index
 from checks import check_no_empty_leaf, check_nodes, check_partition, check_size, check_support
-from compiled import both_step, cells_of, make_pair, make_state, script_of, staged_paths, stuck_staged
+from compiled import COMPOSED, both_step, cells_of, make_pair, make_state, script_of, staged_paths, stuck_staged
 from oracle import Problem
 from tiny import PROBLEMS
 from twin_particles import ParticleGibbs
@@ -59,7 +59,7 @@ SAMPLERS |= {
     "local-subset-1": ("local", {"subset": 1, "descend": 0.7}),
     "local-subset-2": ("local", {"subset": 2, "n_bins": 3, "descend": 0.3}),
     "local-16": ("local", {"n_bins": 17, "descend": 0.7}),
-}
+} | COMPOSED
 
 
 def check_step(state, sampler, twin, tree, uniforms, staged=frozenset()):
@@ -69,8 +69,9 @@ def check_step(state, sampler, twin, tree, uniforms, staged=frozenset()):
     assert used == twin_used
     assert info.move == result.move
     assert info.n_stages == result.n_stages
-    assert info.changed == (tree != result.tree)
-    assert info.root_changed == ((tree and tree[:2]) != (result.tree and result.tree[:2]))
+    roots_differ = (tree and tree[:2]) != (result.tree and result.tree[:2])
+    assert info.changed == (tree != result.tree if result.changed is None else result.changed)
+    assert info.root_changed == (roots_differ if result.root_changed is None else result.root_changed)
     assert info.n_leaves == state.n_leaves
     assert info.row_visits == result.row_visits
     if math.isfinite(result.log_ratio):
@@ -87,7 +88,8 @@ def run_chain(problem, kind, options, rng, n_steps, tree=None):
     """Compiled sampler and twin side by side from one tree, each step on a fresh stretch of uniforms."""
     sampler, twin = make_pair(problem, kind, **options)
     state, staged, trees = make_state(problem, tree, options.get("n_bins")), frozenset(), []
-    length = 40 * options.get("n_particles", 1) * (problem.n_rows + problem.n_dims) + 100
+    n_particles = options.get("n_particles", 3 * len(options.get("parts", [0])))
+    length = 40 * n_particles * (problem.n_rows + problem.n_dims) + 100
     for _ in range(n_steps):
         result = check_step(state, sampler, twin, tree, script_of(rng, length), staged)
         tree, staged = result.tree, result.staged
@@ -162,7 +164,8 @@ def random_problem(n, rng):
 @pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-3-multinomial-None-plain", "pg-authors",
                                      "pg-5-systematic-0.5-forced", "pg-10-killing-None-plain", "pg-optimal",
                                      "pg-optimal-subset-2", "pg-optimal-mixed", "pg-subtree-forced",
-                                     "pg-subtree-optimal-mixed", "local", "local-subset-2"])
+                                     "pg-subtree-optimal-mixed", "local", "local-subset-2", "cycle-pg-grow-cgm",
+                                     "cycle-of-mixture"])
 @pytest.mark.parametrize("n", range(1, 41))
 def test_random_data(n, sampler, rng):
     kind, options = SAMPLERS[sampler]

@@ -43,6 +43,8 @@ class Result(NamedTuple):
     n_stages: int = 0
     staged: frozenset = frozenset()  # see ParticleGibbs
     row_visits: int = 0             # see rows_of_rules
+    changed: object = None          # of a cycle: whether some part changed the tree; None: as the trees say
+    root_changed: object = None
 
 
 class Node(NamedTuple):
