@@ -11,6 +11,7 @@ from .samplers import (
     CGM,
     Cycle,
     GrowPrune,
+    JointLeaves,
     Local,
     Mixture,
     ParticleGibbs,
@@ -26,8 +27,8 @@ from .sampling import sample
 __version__ = "0.1.0"
 
 __all__ = [
-    "CGM", "Cycle", "Dataset", "Ensemble", "GrowPrune", "LeafPrior", "Local", "Mixture", "Model", "NoisePrior",
-    "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Rotate", "StepInfo", "StepParams", "TreePrior",
-    "TreeSampler", "TreeState",
-    "draw_leaf_values", "effective_size", "load", "sample",
+    "CGM", "Cycle", "Dataset", "Ensemble", "GrowPrune", "JointLeaves", "LeafPrior", "Local", "Mixture", "Model",
+    "NoisePrior", "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Rotate", "StepInfo", "StepParams",
+    "TreePrior", "TreeSampler", "TreeState", "draw_leaf_values", "effective_size", "load",
+    "sample",
 ]

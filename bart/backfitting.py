@@ -11,6 +11,7 @@ from .kernels.plan import KernelPlan
 from .kernels.sweep import TRACES, EnsembleKernel
 from .priors import FixedNoise
 from .samplers.base import StepParams
+from .samplers.compose import split_sampler
 
 __all__ = ["Ensemble"]
 
@@ -22,6 +23,7 @@ OVERGROWN_LEAVES = 4
 # Rows read in one call of the compiled sweep (a node's fixed cost counts as 500): 10 to 200 ms, after which an
 # interrupt is seen.
 BUDGET = 50_000_000
+MOST_SWEEPS = 1 << 62
 # More than any machine has processors.
 MOST_THREADS = 4096
 
@@ -33,7 +35,7 @@ class Ensemble:
     ----------
     model : bart.Model
     sampler : TreeSampler
-        Kernel of one tree given the others.
+        Kernel of one tree given the others; a Cycle may end with JointLeaves, which acts between sweeps.
     rng : numpy.random.Generator
         All randomness but the thresholds of stored trees, which take a generator spawned from it.
     init : str or sequence
@@ -77,7 +79,9 @@ class Ensemble:
             raise ValueError(f"init_leaves={init_leaves} has no effect with init={init!r}")
         leaves = OVERGROWN_LEAVES if init_leaves is None else check_count(init_leaves, "init_leaves")
         self.model, self.sampler, self.rng = model, sampler, rng
-        self._plan = sampler.plan()
+        self._tree_sampler, self._of_sweeps = split_sampler(sampler)
+        self._plan = self._tree_sampler.plan()
+        self._n_joint = 0                   # sweeps after which what acts between sweeps was last done
         self._threshold_rng = rng.spawn(1)[0]
         noise, leaf = model.noise_prior, model.leaf_prior
         fixed = isinstance(noise, FixedNoise)
@@ -195,9 +199,9 @@ class Ensemble:
         -------
         dict of (n_sweeps,) arrays
             log_likelihood (units of y, with the sigma drawn at the start of the sweep), sigma (units of y), n_leaves
-            (total) and depth (maximum over trees, both int64), tree_changed and root_changed (shares of the trees),
-            row_visits (sum over the trees of what StepInfo counts, int64), seconds (CPU seconds of the sweep in this
-            thread, averaged over a call of the compiled code).
+            (total) and depth (maximum over trees, both int64), tree_changed and root_changed (shares of the trees; of a
+            Cycle, where any part changed one), row_visits (sum over the trees of what StepInfo counts, int64), seconds
+            (CPU seconds of the sweep in this thread, averaged over a call of the compiled code).
 
         Notes
         -----
@@ -212,7 +216,8 @@ class Ensemble:
         try:
             while done < n_sweeps:
                 began = time.thread_time()
-                reached = advance(traces, done, store, store_every)
+                self._act_between_sweeps()
+                reached = advance(traces[:done + self._sweeps_at_once()], done, store, store_every)
                 spent += time.thread_time() - began
                 if reached > done:
                     seconds[done:reached] = spent / (reached - done)
@@ -224,6 +229,20 @@ class Ensemble:
             out[name] = out[name].astype(np.int64)
         out["seconds"] = seconds
         return out
+
+    def _sweeps_at_once(self):
+        """Sweeps until something acts between sweeps; that under way counts."""
+        n = self._kernel.n_sweeps
+        return min((kernel.sweeps_left(n) for kernel in self._of_sweeps), default=MOST_SWEEPS)
+
+    def _act_between_sweeps(self):
+        """Kernels that are due after the sweeps done so far, once; known from the sweep's absolute number."""
+        kernel = self._kernel
+        if self._of_sweeps and kernel.position == 0 and self._n_joint != kernel.n_sweeps:
+            self._n_joint = kernel.n_sweeps
+            for part in self._of_sweeps:
+                if part.is_due(kernel.n_sweeps):
+                    part.redraw(kernel, self.rng)
 
     def _take_up_changes(self):
         """What was added to the residual since the last run was added to y: the residual is recomputed from it."""
@@ -247,7 +266,7 @@ class Ensemble:
                 raise KeyboardInterrupt
             at, before, target = kernel.position, self.trees[j].dump(), kernel.target_of(j)
             try:
-                info = self.sampler.step(self.trees[j], target, self._params(), self.rng)
+                info = self._tree_sampler.step(self.trees[j], target, self._params(), self.rng)
                 visits = getattr(info, "row_visits", 0)     # what a sampler of one's own returns may lack it
                 kernel.finish_tree(j, target, info.changed, info.root_changed, visits, self.rng)
             except BaseException:
@@ -281,6 +300,7 @@ class Ensemble:
             "sweep_top": kernel.sweep_top,
             "changed": (kernel.n_changed, kernel.n_root_changed),
             "row_visits": kernel.row_visits,
+            "n_joint": self._n_joint,
             "order": kernel.get_order(),
             "threshold_rng": self._threshold_rng.bit_generator.state,
         }
@@ -303,5 +323,6 @@ class Ensemble:
         kernel.n_sweeps, kernel.position = state["n_sweeps"], state["position"]
         kernel.n_changed, kernel.n_root_changed = state["changed"]
         kernel.row_visits = state["row_visits"]
+        self._n_joint = state.get("n_joint", 0)         # states from before there was anything between sweeps lack it
         kernel.set_order(state["order"])
         self._threshold_rng.bit_generator.state = state["threshold_rng"]

@@ -13,6 +13,7 @@ from .inputs import check_choice, check_count, check_flag, check_real
 from .model import Model
 from .posterior import Posterior
 from .progress import Bar
+from .samplers.compose import split_sampler
 
 __all__ = ["sample", "bytes_per_draw"]
 
@@ -56,8 +57,8 @@ def sample(
     ----------
     model : Model
         Data and priors.
-    sampler : GrowPrune, CGM, ParticleGibbs or an object with their ``step``
-        Kernel applied to each tree in each sweep.
+    sampler : GrowPrune, CGM, ParticleGibbs, Cycle, Mixture or an object with their ``step``
+        Kernel applied to each tree in each sweep. A Cycle may end with JointLeaves.
     n_burn : int
         Sweeps of each chain before its first kept draw.
     n_draws : int
@@ -120,6 +121,7 @@ def sample(
     n_threads = check_count(n_threads, "n_threads", 1)
     if not isinstance(model, Model):
         raise TypeError(f"model must be a Model, got {type(model).__name__}")
+    split_sampler(sampler)
     if not callable(getattr(sampler, "step", None)):
         raise TypeError(f"sampler must have a step method, got {type(sampler).__name__}")
     starts = _starts(init, n_chains, model.n_trees)

@@ -12,6 +12,8 @@ IRREDUCIBLE = {
     "pg-systematic": bart.ParticleGibbs(3, "systematic", 0.5, "forced"),
     "pg-killing": bart.ParticleGibbs(3, "killing"),
     "pg-authors": bart.ParticleGibbs(3, bookkeeping="authors"),
+    "cycle": bart.Cycle(bart.GrowPrune(), bart.Mixture((0.6, bart.CGM()), (0.4, bart.ParticleGibbs(3)))),
+    "joint": bart.Cycle(bart.CGM(), bart.JointLeaves(every=3)),
 }
 SAMPLERS = IRREDUCIBLE | {"perturb": bart.Perturb(), "rotate": bart.Rotate()}
 STARTS = ("empty", "prior", "overgrown", "smc")

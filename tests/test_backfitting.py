@@ -254,8 +254,12 @@ def test_traces_are_what_they_say(sampler, order, rng):
         assert traces["n_leaves"] == sum(state.n_leaves for state in ensemble.trees)
         assert traces["depth"] == max(state.depth for state in ensemble.trees)
         pairs = list(zip(before, after, strict=True))
-        assert traces["tree_changed"] == np.mean([a != b for a, b in pairs])
-        assert traces["root_changed"] == np.mean([(a and a[:2]) != (b and b[:2]) for a, b in pairs])
+        changed = np.mean([a != b for a, b in pairs])
+        root_changed = np.mean([(a and a[:2]) != (b and b[:2]) for a, b in pairs])
+        if sampler == "cycle":              # counts changes that a later part undoes
+            assert traces["tree_changed"] >= changed and traces["root_changed"] >= root_changed
+        else:
+            assert (traces["tree_changed"], traces["root_changed"]) == (changed, root_changed)
         assert traces["seconds"] >= 0.0
 
 

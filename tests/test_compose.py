@@ -6,11 +6,15 @@ from itertools import product
 import numpy as np
 import pytest
 from bart.kernels.plan import KernelPlan
+from chain_helpers import make_model
 from compiled import make_params, make_state
 from sweep_helpers import ORDERS, make_data, run_store
+from test_samplers import own_states, own_sweep
 from tiny import PROBLEMS
 
 import bart
+
+pytestmark = pytest.mark.kernel
 
 GP, CGM, PG = bart.GrowPrune(), bart.CGM(), bart.ParticleGibbs(3)
 ONE = bart.ParticleGibbs(1)
@@ -21,6 +25,10 @@ COMPOSED = {
     "mixture": bart.Mixture((0.3, GP), (0.7, PG)),
     "mixture in a cycle": bart.Cycle(GP, bart.Mixture(CGM, PG, GP), GP),
     "cycle in a mixture": bart.Mixture((0.5, bart.Cycle(PG, GP)), (0.5, GP)),
+    "all moves": bart.Cycle(
+        bart.Rotate(), bart.Local(descend=0.7), GP, bart.Perturb(), bart.Local(), CGM, bart.Perturb(),
+        bart.ParticleGibbs(2, region="subtree", proposal="optimal", ess_threshold=0, final="forced"), bart.Rotate()),
+    "local or subtree": bart.Cycle(bart.Mixture(bart.Local(), bart.ParticleGibbs(3, region="subtree")), GP),
     "marks": bart.Cycle(bart.ParticleGibbs(3, bookkeeping="authors"), GP),
     "one each": bart.Cycle(bart.Mixture(CGM)),
     "idle": bart.Cycle(ONE, GP, ONE),
@@ -124,6 +132,23 @@ def test_a_step_on_a_target_of_ones_own(name, rng):
         assert infos[0].n_leaves == states[0].n_leaves
         seen.add(infos[0].changed)
     assert seen == {True, False}
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_an_ensemble_makes_the_trees_of_an_own_loop(name, seed):
+    """On the residual of all trees as on targets of one's own, which have other roundings alone."""
+    model = make_model(n_trees=5, sigma=0.3, beta=0.5)
+    ensemble = bart.Ensemble(model, COMPOSED[name], np.random.default_rng(seed))
+    states, residual = own_states(ensemble)
+    rng = np.random.default_rng()
+    rng.bit_generator.state = ensemble.rng.bit_generator.state
+    params = bart.StepParams(model.noise_prior.sigma2, model.leaf_prior.var, model.leaf_prior.mean)
+    for _ in range(80):
+        ensemble.sweep()
+        own_sweep(states, residual, COMPOSED[name], params, rng)
+        assert [state.structure for state in states] == ensemble.structures()
+    np.testing.assert_allclose(residual, ensemble.residual, atol=1e-10)
+    assert rng.bit_generator.state == ensemble.rng.bit_generator.state
 
 
 # ------------------------------------------------------------------------------------------------------- failures

@@ -18,6 +18,9 @@ SAMPLERS = {
     "pg": bart.ParticleGibbs(4),
     "pg-killing-adaptive-forced": bart.ParticleGibbs(3, "killing", 0.6, "forced"),
     "pg-systematic": bart.ParticleGibbs(10, "systematic"),
+    "cycle": bart.Cycle(bart.GrowPrune(), bart.Mixture((0.5, bart.CGM()), (0.5, bart.ParticleGibbs(2)))),
+    "cycle-joint": bart.Cycle(bart.CGM(), bart.JointLeaves(every=2)),
+    "joint-each": bart.Cycle(bart.GrowPrune(), bart.JointLeaves(every=1)),
 }
 
 

@@ -14,6 +14,8 @@ import pytest
 ONE_STEP = "test_one_step.py::test_particle_gibbs_leaves_the_posterior_invariant"
 TWIN = "test_twins_compiled.py::test_from_enumerated_trees"
 LOCAL = "test_one_step.py::test_local_moves_leave_the_posterior_invariant"
+JOINT = "test_joint_leaves.py::test_moments_are_those_of_the_joint_law"
+OWN_LOOP = "test_compose.py::test_an_ensemble_makes_the_trees_of_an_own_loop"
 
 MUTANTS = {
     1: ("reference outside the resampling pool", f"{ONE_STEP}[pg-2-multinomial-None-plain-plane]"),
@@ -37,6 +39,9 @@ MUTANTS = {
     20: ("rotate always accepted", f"{LOCAL}[rotate-line]"),
     21: ("perturb without mass(old) / mass(new)", f"{LOCAL}[perturb-line]"),
     22: ("perturb's interval moves with the old code", f"{LOCAL}[perturb-weighted]"),
+    60: ("old leaf values kept after the target was formed", f"{OWN_LOOP}[pg then local]"),
+    61: ("target not formed after leaves were joined", f"{OWN_LOOP}[twice]"),
+    62: ("diagonal of the joint factor taken twice", f"{JOINT}[1.0]"),
 }
 
 

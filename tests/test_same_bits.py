@@ -68,7 +68,7 @@ def test_a_state_taken_within_a_sweep_continues_with_the_same_bits(sampler, seed
     assert run_store(other, 4) == run_store(going, 4)
 
 
-@pytest.mark.parametrize("sampler", ["growprune", "pg"])
+@pytest.mark.parametrize("sampler", ["growprune", "pg", "cycle", "joint"])
 def test_the_size_of_a_call_changes_nothing(sampler, seed, monkeypatch):
     first, second = make_pair(sampler, seed)
     expected = run_store(first, 20)
@@ -108,7 +108,9 @@ for n, levels in ((1, 2), (37, 3), (700, 40), (700, 100000)):
     y = X[:, 0] / levels + rng.standard_normal(n)
     model = bart.Model(X, y, n_trees=4, sigma_hat=1.0, beta=0.5)
     for sampler in (bart.GrowPrune(), bart.CGM(), bart.ParticleGibbs(5),
-                    bart.ParticleGibbs(3, "systematic", 0.5, "forced"), bart.ParticleGibbs(3, "killing")):
+                    bart.ParticleGibbs(3, "systematic", 0.5, "forced"), bart.ParticleGibbs(3, "killing"),
+                    bart.Cycle(bart.GrowPrune(), bart.Mixture(bart.CGM(), bart.ParticleGibbs(2)),
+                               bart.JointLeaves(every=12))):
         for start in ("smc", "overgrown"):
             store = ForestStore(4)
             ensemble = bart.Ensemble(model, sampler, rng, init=start,

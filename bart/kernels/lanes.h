@@ -14,6 +14,24 @@ static inline uint32_t bart_code(const void *codes, int itemsize, int l) {
                                                                        : ((const uint32_t *)codes)[l];
 }
 
+/* Eight truth values of one byte each as eight bits, in some order. */
+static inline uint64_t bart_pack_bytes(const uint8_t *mask) {
+    uint64_t bytes;
+    memcpy(&bytes, mask, 8);
+    return bytes * UINT64_C(0x0102040810204080) >> 56;
+}
+
+static inline int64_t bart_count_bits(uint64_t x) {
+#ifdef __POPCNT__
+    return __builtin_popcountll(x);
+#else
+    x -= x >> 1 & UINT64_C(0x5555555555555555);
+    x = (x & UINT64_C(0x3333333333333333)) + (x >> 2 & UINT64_C(0x3333333333333333));
+    x = (x + (x >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    return (int64_t)(x * UINT64_C(0x0101010101010101) >> 56);
+#endif
+}
+
 #ifdef __AVX2__
 #include <immintrin.h>
 
@@ -70,6 +88,14 @@ static inline Lanes lanes_add_where(Lanes a, Lanes x, Mask m) {
 static inline Lanes lanes_add_square(Lanes a, Lanes x) {
     a.low = _mm256_add_pd(a.low, _mm256_mul_pd(x.low, x.low));
     a.high = _mm256_add_pd(a.high, _mm256_mul_pd(x.high, x.high));
+    return a;
+}
+
+/* a - w x */
+static inline Lanes lanes_subtract_times(Lanes a, double w, Lanes x) {
+    __m256d each = _mm256_set1_pd(w);
+    a.low = _mm256_sub_pd(a.low, _mm256_mul_pd(each, x.low));
+    a.high = _mm256_sub_pd(a.high, _mm256_mul_pd(each, x.high));
     return a;
 }
 
@@ -259,6 +285,11 @@ static inline Lanes lanes_add_where(Lanes a, Lanes x, Mask m) {
 
 static inline Lanes lanes_add_square(Lanes a, Lanes x) {
     BART_EACH a.v[l] += x.v[l] * x.v[l];
+    return a;
+}
+
+static inline Lanes lanes_subtract_times(Lanes a, double w, Lanes x) {
+    BART_EACH a.v[l] -= w * x.v[l];
     return a;
 }
 

@@ -24,7 +24,8 @@ cdef int run_kernel(Tree* tree, Work* work, StepInfo* info, const Target* target
                     bitgen_t* rng) noexcept nogil:
     """One structure update given the target; leaf_sum holds the target's sums of the new tree's leaves on return.
 
-    Leaf values stay integrated out through all kernels of a composition; what it says is in StepInfo's docstring.
+    Leaf values stay integrated out through all kernels of a composition; what `info` then says: see bart.Cycle. On
+    anything but OK the tree is as before the first of them.
     """
     cdef Target given = target[0]
     cdef int status

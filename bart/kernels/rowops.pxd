@@ -5,7 +5,7 @@ import. Sums run in blocks of BLOCK rows with LANES partial sums each, combined 
 width gives the same bits. Nothing else calls the bodies directly.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from bart.kernels.types cimport Predicate, StoredNode
 
 cdef enum:
@@ -59,6 +59,13 @@ cdef struct RowOps:
     # the next multiple of LANES are read and written too. scratch: TREE_ROWS * (MOST_SELECTED // 2 + 1) doubles
     void (*add_tree)(double* out, const double* X, int32_t n, const StoredNode* tree, int64_t n_nodes,
                      double* scratch) noexcept nogil
+    # bits = set of the rows that satisfy one predicate, a bit each in an order of their own; (n_rows + 63) // 64 words,
+    # bits past the last row are 0
+    void (*leaf_bits)(uint64_t* bits, Predicate where, int64_t n_rows) noexcept nogil
+    # bits that are set in both sets
+    int64_t (*count_common)(const uint64_t* a, const uint64_t* b, int64_t n_words) noexcept nogil
+    # rows[i][n + l] -= sum over k < n of rows[i][k] panel[8 k + l], l < 8, the terms in order; rows lie `stride` apart
+    void (*eliminate)(double* rows, int64_t stride, int64_t n_rows, const double* panel, int64_t n) noexcept nogil
     double (*sum_squares)(const double* r, int64_t n_rows) noexcept nogil
     # sums[k * n_bins + b] = over the rows (a list, or 0..n-1 where it is NULL) whose bin of column dims[k] is b: `one`
     # a row plus r * scale rounded to an integer, at most `most`, so that a sum holds count and total.

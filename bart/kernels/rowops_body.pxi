@@ -12,6 +12,8 @@ cdef extern from "lanes.h" nogil:
     int32_t MOST_DIRECT
     int32_t MOST_LEAVES_AT_ONCE
     void bart_fill_chosen()
+    int64_t bart_count_bits(uint64_t x)
+    uint64_t bart_pack_bytes(const uint8_t* mask)
     int32_t append_rows(uint32_t* rows, const uint8_t* mask, uint32_t first)
     ctypedef struct Lanes:          # eight doubles
         pass
@@ -31,6 +33,7 @@ cdef extern from "lanes.h" nogil:
     void lanes_add_leaves(Lanes* a, const double* x, const uint8_t* labels, int32_t first, int32_t n_leaves)
     Lanes lanes_add_value(Lanes x, Table table, const uint8_t* labels, int32_t n_values)
     Lanes lanes_fill(double value)
+    Lanes lanes_subtract_times(Lanes a, double w, Lanes x)
     Lanes lanes_select(Lanes x, double tau, Lanes left, Lanes right)
     Lanes lanes_gather(const double* value, const void* labels, int32_t itemsize)
     double lanes_sum(Lanes a)
@@ -194,6 +197,7 @@ cdef void masked_range(uint32_t* low, uint32_t* high, const void* column, int32_
 include "rowops_lists.pxi"
 include "rowops_trees.pxi"
 include "rowops_cells.pxi"
+include "rowops_joint.pxi"
 
 
 cdef bint differ(const char* codes, int32_t itemsize, int64_t n_rows, const int32_t* candidates,
@@ -250,6 +254,9 @@ OPS.partition = partition
 OPS.label_list = label_list
 OPS.differ = differ
 OPS.add_tree = add_tree
+OPS.leaf_bits = leaf_bits
+OPS.count_common = count_common
+OPS.eliminate = eliminate
 OPS.sum_squares = sum_squares
 OPS.histogram = histogram
 OPS.cut_weights = cut_weights

@@ -205,6 +205,22 @@ cdef class EnsembleKernel:
             check_status(reserve_leaves(&self.workspace.w, self.trees[j].n_leaves + 1))
         self.refresh()
 
+    def set_leaf_values(self, const double[::1] values):
+        """Leaf values of all trees, tree after tree by leaf number, and the residual that follows from them."""
+        cdef int32_t j, l
+        cdef int64_t k = 0
+        cdef Tree* tree
+        if values.shape[0] != sum([state.n_leaves for state in self.states]):
+            raise ValueError(f"values must hold one for each leaf, got {values.shape[0]}")
+        for j in range(self.n_trees):
+            check_status(reserve_leaves(&self.workspace.w, self.trees[j].n_leaves + 1))
+        for j in range(self.n_trees):
+            tree = self.trees[j]
+            for l in range(tree.n_leaves):
+                tree.nodes[tree.leaf_node[l]].value = values[k]
+                k += 1
+        self.refresh()
+
     # ------------------------------------------------------------------------------------------------------ running
 
     def advance(self, KernelPlan plan, rng, double[:, ::1] traces, int64_t first, ForestStore store, store_rng,

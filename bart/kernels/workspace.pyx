@@ -11,7 +11,7 @@ from bart.kernels.pool cimport pool_free
 from bart.kernels.rowops cimport LANES, rowops
 from bart.kernels.suffstat cimport forget_log_terms
 from bart.kernels.tree cimport NONE, ROOT, Node, Tree
-from bart.kernels.types cimport NO_MEMORY, OK, Predicate
+from bart.kernels.types cimport MUTANT, NO_MEMORY, OK, Predicate
 
 
 cdef void set_leaf_params(Work* work, double sigma2, double leaf_mean, double leaf_var) noexcept nogil:
@@ -137,14 +137,14 @@ cdef void pass_on(Tree* tree, Work* work, Target* target) noexcept nogil:
     joined leaves of two values. Room for the target must have been reserved.
     """
     cdef int32_t l
-    if target.is_residual and (work.has_target or work.renumber_pending):
+    if target.is_residual and (work.has_target or work.renumber_pending and not MUTANT(61)):
         if not work.has_target:
             work.ops.add_leaf_values(work.target, target.base, work.old_value, tree.n_leaves + 1, tree.labels,
                                      tree.itemsize, tree.n_rows)
             work.has_target = True
         target.base = work.target
         target.is_residual = False
-    if not target.is_residual:
+    if not target.is_residual and not MUTANT(60):
         for l in range(tree.n_leaves):                      # a kernel may have made more leaves than there were
             work.old_value[l] = 0.0
     settle_labels(tree, work)

@@ -50,7 +50,8 @@ class StepInfo(NamedTuple):
     Attributes
     ----------
     move : str
-        "grow", "prune", "change", "swap", "pg", "perturb" or "rotate": the move tried.
+        "grow", "prune", "change", "swap", "pg", "perturb" or "rotate": the move tried. What a composition says: see
+        `Cycle`.
     changed, root_changed : bool
         Whether the structure, and the root's decision, differ from before.
     log_ratio : float
@@ -85,21 +86,23 @@ class StepInfo(NamedTuple):
     row_visits: int = 0
 
 
-class TreeSampler:
-    """A kernel that leaves the conditional posterior of one tree invariant.
-
-    A sampler written in Python overrides `step`; a compiled one defines `plan`, and `step` follows from it. Samplers
-    are values: those of one class that say the same (``repr``) are equal. One without a ``__repr__`` of its own
-    equals itself alone.
-    """
-
-    name = "sampler"
+class Value:
+    """Objects of one class that say the same (``repr``) are equal; one without a ``__repr__`` equals itself alone."""
 
     def __eq__(self, other):
         return type(self) is type(other) and repr(self) == repr(other)
 
     def __hash__(self):
         return hash((type(self), repr(self)))
+
+
+class TreeSampler(Value):
+    """A kernel that leaves the conditional posterior of one tree invariant.
+
+    A sampler written in Python overrides `step`; a compiled one defines `plan`, and `step` follows from it.
+    """
+
+    name = "sampler"
 
     def plan(self):
         """The compiled plan of a sweep; None for a sampler written in Python."""

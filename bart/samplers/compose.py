@@ -12,6 +12,7 @@ from bisect import bisect_right
 from ..inputs import check_real
 from ..kernels.plan import KernelPlan
 from .base import StepInfo, TreeSampler, step_plan
+from .joint import JointLeaves
 
 SUM_ERROR = 1e-9
 
@@ -23,6 +24,9 @@ class Composition(TreeSampler):
 
     def __init__(self, parts):
         for place, part in enumerate(parts):
+            if isinstance(part, JointLeaves) or split_sampler(part)[1]:
+                raise ValueError(f"parts[{place}]: JointLeaves acts between sweeps, so that only a Cycle which is the "
+                                 "whole sampler may end with it")
             if not isinstance(part, TreeSampler):
                 raise TypeError(f"parts[{place}] must be a TreeSampler, got {part!r}")
         if not parts:
@@ -55,8 +59,14 @@ class Cycle(Composition):
 
     Parameters
     ----------
-    *parts : TreeSampler
-        Cycles among them are taken apart: ``Cycle(a, Cycle(b, c))`` is ``Cycle(a, b, c)``.
+    *parts : TreeSampler, the last ones perhaps JointLeaves
+        Cycles among them are taken apart: ``Cycle(a, Cycle(b, c))`` is ``Cycle(a, b, c)``. `JointLeaves` acts between
+        sweeps, on all trees: a cycle that ends with it is a sampler for `Ensemble` and `sample`, not for single steps.
+
+    Raises
+    ------
+    ValueError
+        There is no sampler of trees, or one behind a JointLeaves.
 
     Notes
     -----
@@ -71,13 +81,32 @@ class Cycle(Composition):
         flat = []
         for part in parts:
             flat.extend(part.parts if isinstance(part, Cycle) else [part])
-        super().__init__(flat)
+        self._of_sweeps = tuple(part for part in flat if isinstance(part, JointLeaves))
+        of_trees = flat[:len(flat) - len(self._of_sweeps)]
+        if self._of_sweeps and not of_trees:
+            raise ValueError("parts: JointLeaves redraws leaf values alone, a Cycle has a sampler of trees before it")
+        if any(isinstance(part, JointLeaves) for part in of_trees):
+            raise ValueError("parts: JointLeaves acts between sweeps and comes last in a Cycle")
+        super().__init__(of_trees)
+
+    @property
+    def parts(self):
+        return self._parts + self._of_sweeps
+
+    def plan(self):
+        return None if self._of_sweeps else super().plan()
+
+    def step(self, state, target, params, rng):
+        if self._of_sweeps:
+            raise ValueError(f"{self._of_sweeps[0]!r} redraws the leaf values of all trees between sweeps: "
+                             "Ensemble and sample run it, a step on one tree cannot")
+        return super().step(state, target, params, rng)
 
     def __repr__(self):
         return f"Cycle({', '.join(map(repr, self.parts))})"
 
     def _step_parts(self, state, target, params, rng):
-        infos = [part.step(state, target, params, rng) for part in self.parts]
+        infos = [part.step(state, target, params, rng) for part in self._parts]
         return StepInfo(infos[-1].move, any(info.changed for info in infos),
                         any(info.root_changed for info in infos), infos[-1].log_ratio, infos[-1].n_leaves,
                         sum(info.n_stages for info in infos), sum(getattr(info, "row_visits", 0) for info in infos))
@@ -128,3 +157,15 @@ class Mixture(Composition):
         if len(self.parts) > 1:
             chosen = min(bisect_right(self._upto, rng.random()), len(self.parts) - 1)
         return self.parts[chosen].step(state, target, params, rng)
+
+
+def split_sampler(sampler):
+    """The sampler of single trees, and the kernels that act between sweeps (a tuple), of what `Ensemble` is given."""
+    if isinstance(sampler, JointLeaves):
+        raise ValueError("sampler: JointLeaves redraws leaf values alone; put it behind a sampler of trees, as in "
+                         "Cycle(GrowPrune(), JointLeaves())")
+    of_sweeps = sampler._of_sweeps if isinstance(sampler, Cycle) else ()
+    if not of_sweeps:
+        return sampler, ()
+    of_trees = sampler.parts[:-len(of_sweeps)]
+    return of_trees[0] if len(of_trees) == 1 else Cycle(*of_trees), of_sweeps
