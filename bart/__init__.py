@@ -21,6 +21,8 @@ from .samplers import (
     StepParams,
     TreeSampler,
     draw_leaf_values,
+    format_sampler,
+    parse_sampler,
 )
 from .sampling import sample
 
@@ -29,6 +31,6 @@ __version__ = "0.1.0"
 __all__ = [
     "CGM", "Cycle", "Dataset", "Ensemble", "GrowPrune", "JointLeaves", "LeafPrior", "Local", "Mixture", "Model",
     "NoisePrior", "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Rotate", "StepInfo", "StepParams",
-    "TreePrior", "TreeSampler", "TreeState", "draw_leaf_values", "effective_size", "load",
-    "sample",
+    "TreePrior", "TreeSampler", "TreeState", "draw_leaf_values", "effective_size", "format_sampler", "load",
+    "parse_sampler", "sample",
 ]

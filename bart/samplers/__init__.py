@@ -9,6 +9,7 @@ from .local import Local
 from .particle_gibbs import ParticleGibbs
 from .perturb import Perturb
 from .rotate import Rotate
+from .text import format_sampler, parse_sampler
 
 __all__ = ["CGM", "Cycle", "GrowPrune", "JointLeaves", "Local", "Mixture", "ParticleGibbs", "Perturb", "Rotate",
-           "StepInfo", "StepParams", "TreeSampler", "draw_leaf_values"]
+           "StepInfo", "StepParams", "TreeSampler", "draw_leaf_values", "format_sampler", "parse_sampler"]
