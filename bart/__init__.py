@@ -4,6 +4,7 @@ from .backfitting import Ensemble
 from .data import Dataset, RankCodes
 from .diagnostics import effective_size
 from .kernels.state import TreeState
+from .ladder import Ladder
 from .model import Model
 from .posterior import Posterior, load
 from .priors import LeafPrior, NoisePrior, TreePrior
@@ -29,7 +30,7 @@ from .sampling import sample
 __version__ = "0.1.0"
 
 __all__ = [
-    "CGM", "Cycle", "Dataset", "Ensemble", "GrowPrune", "JointLeaves", "LeafPrior", "Local", "Mixture", "Model",
+    "CGM", "Cycle", "Dataset", "Ensemble", "GrowPrune", "JointLeaves", "Ladder", "LeafPrior", "Local", "Mixture", "Model",
     "NoisePrior", "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Rotate", "StepInfo", "StepParams",
     "TreePrior", "TreeSampler", "TreeState", "draw_leaf_values", "effective_size", "format_sampler", "load",
     "parse_sampler", "sample",

@@ -152,7 +152,7 @@ class Ensemble:
     def recompute_residual(self):
         """residual = y less all trees; call it after changing structures or leaf values of `trees` yourself."""
         self._kernel.set_residual()
-        self._seen[:] = self.residual
+        self.note_residual()
 
     def _params(self):
         kernel = self._kernel
@@ -210,20 +210,18 @@ class Ensemble:
         n_sweeps, store_every = check_count(n_sweeps, "n_sweeps", 0), check_count(store_every, "store_every")
         traces = np.empty((n_sweeps, len(TRACES)))
         seconds = np.empty(n_sweeps)
-        self._take_up_changes()
-        advance = self._advance_python if self._plan is None else self._advance
+        self.take_up_changes()
         done, spent = 0, 0.0
         try:
             while done < n_sweeps:
                 began = time.thread_time()
-                self._act_between_sweeps()
-                reached = advance(traces[:done + self._sweeps_at_once()], done, store, store_every)
+                reached = self.advance(traces, done, store, store_every)
                 spent += time.thread_time() - began
                 if reached > done:
                     seconds[done:reached] = spent / (reached - done)
                     done, spent = reached, 0.0
         finally:
-            self._seen[:] = self.residual
+            self.note_residual()
         out = {name: traces[:, k].copy() for k, name in enumerate(TRACES)}
         for name in INTEGER_TRACES:
             out[name] = out[name].astype(np.int64)
@@ -244,12 +242,24 @@ class Ensemble:
                 if part.is_due(kernel.n_sweeps):
                     part.redraw(kernel, self.rng)
 
-    def _take_up_changes(self):
+    def take_up_changes(self):
         """What was added to the residual since the last run was added to y: the residual is recomputed from it."""
         if not np.array_equal(self._seen, self.residual):
             np.add(self._kernel.y, self.residual - self._seen, out=self._kernel.y)
 
-    def _advance(self, traces, done, store, store_every):
+    def note_residual(self):
+        """Take the residual as it is for what the sweeps made of it: see `take_up_changes`."""
+        self._seen[:] = self.residual
+
+    def advance(self, traces, done, store, store_every):
+        """Sweeps into the rows of traces from `done` on, as many as one call makes; the number of filled rows.
+
+        The inner part of `run`, between `take_up_changes` and `note_residual`.
+        """
+        self._act_between_sweeps()
+        traces = traces[:done + self._sweeps_at_once()]
+        if self._plan is None:
+            return self._advance_python(traces, done, store, store_every)
         return self._kernel.advance(
             self._plan, self.rng, traces, done, store, self._threshold_rng, store_every, BUDGET
         )
@@ -281,13 +291,17 @@ class Ensemble:
         """From another thread: end `run`, within a sweep, with KeyboardInterrupt."""
         self._kernel.interrupt()
 
+    def forget_interrupt(self):
+        """Take back an `interrupt` that no run has seen."""
+        self._kernel.take_interrupt(True)
+
     # ---------------------------------------------------------------------------------------------------- checkpoints
 
     def get_state(self):
         """Everything a continuation needs but the data and `rng`, as plain numpy and Python objects."""
         kernel = self._kernel
-        self._take_up_changes()
-        self._seen[:] = self.residual
+        self.take_up_changes()
+        self.note_residual()
         own_y = not np.array_equal(kernel.y, self.model.dataset.y_scaled)
         return {
             "y": kernel.y.copy() if own_y else None,

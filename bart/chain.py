@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .backfitting import Ensemble
-from .kernels.forest import ForestStore
+from .kernels.forest import NODE_DTYPE, ForestStore
+from .ladder import Ladder
+from .tempering import TemperedEnsemble
 
 __all__ = ["TRACES", "START_KINDS", "Chain", "ChainPlan", "Forests", "Segment", "join_segments"]
 
@@ -36,6 +38,8 @@ class ChainPlan:
         "sequential" or "random".
     keep_trees, keep_burn_trees : bool
         Whether the forests of kept draws, and of every `thin`-th sweep of the burn-in, are stored.
+    ladder : Ladder or None
+        Parallel tempering inside the chain; a sweep is then one of all its states.
     """
 
     n_burn: int
@@ -45,6 +49,12 @@ class ChainPlan:
     tree_order: str = "sequential"
     keep_trees: bool = True
     keep_burn_trees: bool = False
+    ladder: Ladder | None = None
+
+    @property
+    def trace_names(self):
+        """Traces of a segment: with a ladder, its swaps too."""
+        return TRACES if self.ladder is None else (*TRACES, "swaps")
 
     @property
     def n_sweeps(self):
@@ -80,6 +90,18 @@ class Forests:
         """Bytes of both arrays."""
         return self.nodes.nbytes + self.starts.nbytes
 
+    @property
+    def is_whole(self):
+        """Whether every path from a root ends: no node but the root is without a parent, none has two."""
+        nodes, starts = self.nodes, np.asarray(self.starts)
+        sizes = np.diff(starts)
+        if nodes.dtype != NODE_DTYPE or starts[:1].tolist() != [0] or starts[-1] != len(nodes) or (sizes <= 0).any():
+            return False
+        inner = nodes["dim"] >= 0
+        left, size = nodes["left"][inner], np.repeat(sizes, sizes)[inner]
+        parents = np.bincount(np.repeat(starts[:-1], sizes)[inner] + np.clip(left, 0, None), minlength=1)
+        return bool((left >= 1).all() and (left + 1 < size).all() and (left % 2 == 1).all() and parents.max() <= 1)
+
     @classmethod
     def of_store(cls, store):
         """A copy of what a ForestStore holds."""
@@ -104,13 +126,14 @@ class Forests:
 class Segment:
     """Consecutive sweeps of one chain: traces of each sweep, and the forests stored in them (or None).
 
-    A segment lies in one phase, burn-in or kept draws.
+    A segment lies in one phase, burn-in or kept draws. With a ladder it has the temperatures at its end.
     """
 
     traces: dict
     forests: Forests | None
     in_burn: bool
     wall_seconds: float
+    temperatures: list | None = None
 
     @property
     def n_sweeps(self):
@@ -158,18 +181,20 @@ class Chain:
 
     @property
     def ensemble(self):
-        """The live Ensemble, made at first use in the process that runs the chain."""
+        """The live Ensemble, or TemperedEnsemble, made at first use in the process that runs the chain."""
         if self._ensemble is None:
             start = self.start if self._pending is None else "empty"
-            self._ensemble = Ensemble(
-                self.model,
-                self.sampler,
-                self._rng,
-                init=start,
-                tree_order=self.plan.tree_order,
-                init_leaves=self.plan.init_leaves if start == "overgrown" else None,
-                n_threads=self.n_threads,
-            )
+            options = {
+                "init": start,
+                "tree_order": self.plan.tree_order,
+                "init_leaves": self.plan.init_leaves if start == "overgrown" else None,
+                "n_threads": self.n_threads,
+            }
+            if self.plan.ladder is None:
+                self._ensemble = Ensemble(self.model, self.sampler, self._rng, **options)
+            else:
+                ladder = (self.plan.ladder, self.plan.n_burn)
+                self._ensemble = TemperedEnsemble(self.model, self.sampler, self._rng, *ladder, **options)
             if self._pending is not None:
                 # Last, as making an Ensemble may itself draw numbers.
                 self._ensemble.set_state(self._pending["ensemble"])
@@ -229,9 +254,10 @@ class Chain:
         parts = []
         while self.n_done < end and (not parts or time.perf_counter() - began < seconds):
             parts.append(self._run_chunk(ensemble, end, store))
-        traces = {name: np.concatenate([part[name] for part in parts]) for name in TRACES}
+        traces = {name: np.concatenate([part[name] for part in parts]) for name in self.plan.trace_names}
         forests = None if store is None else Forests.of_store(store)
-        return Segment(traces, forests, in_burn, time.perf_counter() - began)
+        temperatures = None if self.plan.ladder is None else list(ensemble.temperatures)
+        return Segment(traces, forests, in_burn, time.perf_counter() - began, temperatures)
 
     def _run_chunk(self, ensemble, end, store):
         wanted = max(1, int(self._sweeps_a_second * _CHUNK_SECONDS))
@@ -242,7 +268,7 @@ class Chain:
         grown = _CHUNK_GROWTH * n_sweeps / _CHUNK_SECONDS
         self._sweeps_a_second = min(pace, grown)
         self.n_done += n_sweeps
-        return {name: np.asarray(traces[name]) for name in TRACES}
+        return {name: np.asarray(traces[name]) for name in self.plan.trace_names}
 
     def _round_up(self, n_sweeps):
         # Chunks are whole draws, so that "every thin-th sweep of the call" is every thin-th of the phase.
@@ -258,7 +284,8 @@ def advance(chain, seconds, max_sweeps=None):
 def join_segments(segments, n_trees):
     """Several consecutive segments of one phase as one."""
     segments = list(segments)
-    traces = {name: np.concatenate([part.traces[name] for part in segments]) for name in TRACES}
+    traces = {name: np.concatenate([part.traces[name] for part in segments]) for name in segments[0].traces}
     stored = [part.forests for part in segments if part.forests is not None]
     forests = Forests.join(stored, n_trees) if stored else None
-    return Segment(traces, forests, segments[0].in_burn, sum(part.wall_seconds for part in segments))
+    wall_seconds = sum(part.wall_seconds for part in segments)
+    return Segment(traces, forests, segments[0].in_burn, wall_seconds, segments[-1].temperatures)

@@ -11,7 +11,7 @@ import os
 
 import numpy as np
 
-from .chain import TRACES, Forests, Segment, join_segments
+from .chain import Forests, Segment, join_segments
 from .storage import read_record, write_record
 
 __all__ = ["CheckpointFolder", "describe", "fingerprints"]
@@ -173,10 +173,11 @@ def _segment_record(segment):
         "starts": None if forests is None else forests.starts,
         "in_burn": segment.in_burn,
         "wall_seconds": segment.wall_seconds,
+        "temperatures": segment.temperatures,
     }
 
 
 def _record_segment(record):
     forests = None if record["nodes"] is None else Forests(record["nodes"], record["starts"])
-    traces = {name: record["traces"][name] for name in TRACES}
-    return Segment(traces, forests, record["in_burn"], record["wall_seconds"])
+    rest = (record[name] for name in ("in_burn", "wall_seconds", "temperatures"))
+    return Segment(record["traces"], forests, *rest)

@@ -10,14 +10,15 @@ from .chain import TRACES, Forests
 from .data import check_rows
 from .diagnostics import summarise
 from .inputs import check_count, check_real
-from .kernels.forest import NODE_DTYPE, predict_draws
+from .kernels.forest import predict_draws
+from .ladder import Tempering
 from .progress import Bar
 from .storage import read_record, write_record
 from .summaries import Block, Prediction, Summary
 
 __all__ = ["Posterior", "load"]
 
-_FORMAT = "bart posterior 2"
+_FORMAT = "bart posterior 3"
 # Rows of a block; bounds on one block: numbers held, and visits of a tree by a row (a fifth of a second).
 _BLOCK_ROWS = 4096
 _BLOCK_NUMBERS = 4_000_000
@@ -49,10 +50,14 @@ class Posterior:
         Plain values: n_trees, n_dims, column_names, y_mid, y_range, n_burn, thin, seed, starts, sampler, ...
     forests, burn_forests : list of Forests, optional
         Of each chain.
+    tempering : Tempering, optional
+        Swaps and temperatures of the ladders. The traces are then those of the state at t = 1 at the end of each
+        sweep, before swaps; row_visits and seconds count all states.
     """
 
-    def __init__(self, traces, header, forests=None, burn_forests=None):
+    def __init__(self, traces, header, forests=None, burn_forests=None, tempering=None):
         self.header = dict(header)
+        self.tempering = tempering
         self.forests = forests
         self.burn_forests = burn_forests
         self.sweeps = {name: np.asarray(traces[name]) for name in TRACES}
@@ -76,7 +81,7 @@ class Posterior:
 
     def __reduce__(self):
         # The other traces are views of `sweeps`: pickled, they would double it.
-        return Posterior, (self.sweeps, self.header, self.forests, self.burn_forests)
+        return Posterior, (self.sweeps, self.header, self.forests, self.burn_forests, self.tempering)
 
     def __repr__(self):
         stored = "with" if self.forests is not None else "without"
@@ -106,6 +111,21 @@ class Posterior:
     def starts(self):
         """Kind of start of each chain."""
         return list(self.header["starts"])
+
+    @property
+    def temperatures(self):
+        """(n_chains, K) powers of the likelihood of the ladder's rungs in the kept draws; None without a ladder."""
+        return None if self.tempering is None else self.tempering.temperatures
+
+    @property
+    def swap_rates(self):
+        """(n_chains, K - 1) shares of the swaps of neighbours made in the kept draws; None without a ladder."""
+        return None if self.tempering is None else self.tempering.swap_rates
+
+    @property
+    def round_trips(self):
+        """(n_chains,) journeys of a state from t = 1 to the last rung and back in them; None without a ladder."""
+        return None if self.tempering is None else self.tempering.round_trips
 
     @property
     def nbytes(self):
@@ -226,7 +246,8 @@ class Posterior:
         -------
         Summary
         """
-        return Summary({name: summarise(self[name]) for name in names})
+        notes = [] if self.tempering is None else [str(self.tempering)]
+        return Summary({name: summarise(self[name]) for name in names}, notes)
 
     def save(self, path):
         """Write everything to one ``.npz`` file, aside first and then renamed.
@@ -241,6 +262,7 @@ class Posterior:
             "traces": self.sweeps,
             "forests": _forest_records(self.forests),
             "burn_forests": _forest_records(self.burn_forests),
+            "tempering": None if self.tempering is None else vars(self.tempering),
         }
         write_record(path, record)
 
@@ -352,25 +374,13 @@ def load(path):
     if not isinstance(record, dict) or record.get("format") != _FORMAT:
         raise ValueError(f"{os.fspath(path)!r} is not a saved run of this version ({_FORMAT})")
     forests, burn_forests = (
-        None if parts is None else [_checked(Forests(part["nodes"], part["starts"]), path) for part in parts]
-        for parts in (record["forests"], record["burn_forests"])
+        None if record[kind] is None else [Forests(part["nodes"], part["starts"]) for part in record[kind]]
+        for kind in ("forests", "burn_forests")
     )
-    return Posterior(record["traces"], record["header"], forests, burn_forests)
-
-
-def _checked(forests, path):
-    """Stored forests in which every path from a root ends: no node but the root is without a parent, none has two."""
-    nodes, starts = forests.nodes, np.asarray(forests.starts)
-    sizes = np.diff(starts)
-    whole = nodes.dtype == NODE_DTYPE and starts[:1].tolist() == [0] and starts[-1] == len(nodes) and (sizes > 0).all()
-    if whole:
-        inner = nodes["dim"] >= 0
-        left, size = nodes["left"][inner], np.repeat(sizes, sizes)[inner]
-        parents = np.bincount(np.repeat(starts[:-1], sizes)[inner] + np.clip(left, 0, None), minlength=1)
-        whole = (left >= 1).all() and (left + 1 < size).all() and (left % 2 == 1).all() and parents.max() <= 1
-    if not whole:
+    if not all(part.is_whole for part in [*(forests or []), *(burn_forests or [])]):
         raise ValueError(f"{os.fspath(path)!r} holds damaged forests")
-    return forests
+    tempering = None if record["tempering"] is None else Tempering(**record["tempering"])
+    return Posterior(record["traces"], record["header"], forests, burn_forests, tempering)
 
 
 def _forest_records(forests):

@@ -10,6 +10,7 @@ import numpy as np
 from .chain import START_KINDS, TRACES, Chain, ChainPlan, Forests, advance, join_segments
 from .checkpoints import CheckpointFolder, describe, fingerprints
 from .inputs import check_choice, check_count, check_flag, check_real
+from .ladder import Ladder, Tempering
 from .model import Model
 from .posterior import Posterior
 from .progress import Bar
@@ -38,6 +39,7 @@ def sample(
     init_leaves=None,
     thin=1,
     tree_order="sequential",
+    ladder=None,
     keep_trees=True,
     keep_burn_trees=False,
     executor=None,
@@ -77,6 +79,10 @@ def sample(
         Sweeps a kept draw: a chain makes ``n_burn + n_draws * thin`` sweeps, and traces keep them all.
     tree_order : str
         "sequential", or "random": a fresh permutation of the trees in each sweep.
+    ladder : Ladder, optional
+        Parallel tempering inside each chain, for few trees: its states count as one chain, a sweep is one of all
+        of them, and traces and forests are those of the state under the posterior. Swap rates and temperatures:
+        ``Posterior.swap_rates``, ``temperatures``, ``round_trips``.
     keep_trees : bool
         Store the forests of kept draws; without them the result cannot predict.
     keep_burn_trees : bool
@@ -108,6 +114,8 @@ def sample(
     KeyboardInterrupt
         An interrupt; the last checkpoint stays.
     """
+    if not (ladder is None or isinstance(ladder, Ladder)):
+        raise TypeError(f"ladder must be a Ladder or None, got {type(ladder).__name__}")
     plan = ChainPlan(
         n_burn=check_count(n_burn, "n_burn", 0),
         n_draws=check_count(n_draws, "n_draws", 1),
@@ -116,6 +124,7 @@ def sample(
         tree_order=check_choice(tree_order, "tree_order", ("sequential", "random")),
         keep_trees=check_flag(keep_trees, "keep_trees"),
         keep_burn_trees=check_flag(keep_burn_trees, "keep_burn_trees"),
+        ladder=ladder,
     )
     n_chains = check_count(n_chains, "n_chains", 1)
     n_threads = check_count(n_threads, "n_threads", 1)
@@ -274,6 +283,7 @@ def _describe_sampler(sampler):
 
 def _posterior(model, sampler, plan, starts, entropy, record):
     wall_seconds = [float(sum(part.wall_seconds for part in chain)) for chain in record.segments]
+    temperatures = [chain[-1].temperatures for chain in record.segments]
     joined = []
     for index in range(len(starts)):
         joined.append(_join(record.segments[index], plan, model.n_trees))
@@ -295,16 +305,21 @@ def _posterior(model, sampler, plan, starts, entropy, record):
         "sampler": _describe_sampler(sampler),
         "priors": describe([model.tree_prior, model.leaf_prior, model.noise_prior]),
         "wall_seconds": wall_seconds,
+        "ladder": None if plan.ladder is None else repr(plan.ladder),
     }
     forests = [chain[1] for chain in joined] if plan.keep_trees else None
     burn_forests = [chain[2] for chain in joined] if plan.keep_burn_trees else None
-    return Posterior(traces, header, forests, burn_forests)
+    tempering = None
+    if plan.ladder is not None:
+        swaps = np.stack([chain[0]["swaps"] for chain in joined])
+        tempering = Tempering(np.array(temperatures), swaps, plan.n_burn)
+    return Posterior(traces, header, forests, burn_forests, tempering)
 
 
 def _join(segments, plan, n_trees):
     """Traces of all sweeps of a chain, its forests of kept draws and of the burn-in (each may be None)."""
     whole = {}
-    for name in TRACES:
+    for name in plan.trace_names:
         whole[name] = np.concatenate([part.traces[name] for part in segments])[: plan.n_sweeps]
     burn = [part for part in segments if part.in_burn]
     kept = [part for part in segments if not part.in_burn]

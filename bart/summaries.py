@@ -45,12 +45,15 @@ class Summary(Mapping):
     ----------
     statistics : tuple of str
         "mean", "sd", "mcse", "ess_bulk", "ess_tail", "r_hat".
+    notes : tuple of str
+        Lines below the table.
     """
 
     statistics = ("mean", "sd", "mcse", "ess_bulk", "ess_tail", "r_hat")
 
-    def __init__(self, rows):
+    def __init__(self, rows, notes=()):
         self._rows = dict(rows)
+        self.notes = tuple(notes)
 
     def __getitem__(self, name):
         return self._rows[name]
@@ -66,7 +69,7 @@ class Summary(Mapping):
         lines = [" " * width + "".join(f"{name:>12}" for name in self.statistics)]
         for name, row in self._rows.items():
             lines.append(f"{name:<{width}}" + "".join(_cell(key, row[key]) for key in self.statistics))
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.notes])
 
     __repr__ = __str__
 

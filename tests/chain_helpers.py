@@ -21,7 +21,7 @@ def make_model(n_trees=4, n_rows=40, **options):
 
 
 def assert_same(first, second):
-    """Equal to the last bit: all traces but the times, and all stored forests."""
+    """Equal to the last bit: all traces but the times, all stored forests, swaps and temperatures."""
     for name in first.sweeps:
         if name != "seconds":
             np.testing.assert_array_equal(first.sweeps[name], second.sweeps[name], err_msg=name)
@@ -30,6 +30,10 @@ def assert_same(first, second):
         assert (mine is None) == (other is None)
         for a, b in zip(mine or [], other or [], strict=True):
             assert a.nodes.tobytes() == b.nodes.tobytes() and a.starts.tobytes() == b.starts.tobytes()
+    assert (first.tempering is None) == (second.tempering is None)
+    if first.tempering is not None:
+        np.testing.assert_array_equal(first.temperatures, second.temperatures)
+        np.testing.assert_array_equal(first.tempering.swaps, second.tempering.swaps)
 
 
 def child_environment():
