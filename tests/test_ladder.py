@@ -197,6 +197,7 @@ def test_tuning_evens_out_the_swaps_and_ends_with_the_burn_in():
         ladder = make_ladder(model, bart.Ladder(n_rungs=5, t_min=0.001, tune=tune), n_tune=n_burn)
         ladder.run(n_burn)
         frozen = list(ladder.temperatures)
+        assert [ladder.ensembles[e].temperature for e in ladder.order] == frozen
         swaps = ladder.run(4_000)["swaps"]
         assert ladder.temperatures == frozen and (frozen != list(ladder.ladder.temperatures)) == tune
         rates[tune] = (swaps == 1).sum(axis=0) / (swaps >= 0).sum(axis=0)

@@ -222,6 +222,18 @@ def _temperatures_stay(monkeypatch):
                                              zip(self.ensembles, self.temperatures, strict=True)])
 
 
+def _likelihood_by_rung(monkeypatch):
+    right = TemperedEnsemble._advance
+
+    def wrong(self, e, rows, *rest):
+        before = list(self._log_likelihood)
+        right(self, e, rows, *rest)
+        value, self._log_likelihood = self._log_likelihood[e], before
+        self._log_likelihood[self.order.index(e)] = value
+
+    monkeypatch.setattr(TemperedEnsemble, "_advance", wrong)
+
+
 def _ratio(function):
     return lambda monkeypatch: monkeypatch.setattr(tempering, "log_swap_ratio", function)
 
@@ -232,6 +244,7 @@ MUTANTS = {
     "tempered log-likelihood": _ratio(lambda t_i, t_j, l_i, l_j: (t_i - t_j) * (t_j * l_j - t_i * l_i)),
     "half of the ratio": _ratio(lambda t_i, t_j, l_i, l_j: 0.5 * (t_i - t_j) * (l_j - l_i)),
     "temperatures are not exchanged": _temperatures_stay,
+    "log-likelihood by rung": _likelihood_by_rung,
 }
 
 
