@@ -30,8 +30,8 @@ from .sampling import sample
 __version__ = "0.1.0"
 
 __all__ = [
-    "CGM", "Cycle", "Dataset", "Ensemble", "GrowPrune", "JointLeaves", "Ladder", "LeafPrior", "Local", "Mixture", "Model",
-    "NoisePrior", "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Rotate", "StepInfo", "StepParams",
+    "CGM", "Cycle", "Dataset", "Ensemble", "GrowPrune", "JointLeaves", "Ladder", "LeafPrior", "Local", "Mixture",
+    "Model", "NoisePrior", "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Rotate", "StepInfo", "StepParams",
     "TreePrior", "TreeSampler", "TreeState", "draw_leaf_values", "effective_size", "format_sampler", "load",
     "parse_sampler", "sample",
 ]
