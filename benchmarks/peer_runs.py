@@ -32,6 +32,7 @@ class Run:
     """
 
     packages = ()
+    compiles = False    # whether the first sweep compiles: it is then made, but not counted
 
     def __init__(self, task):
         self.task = task
@@ -65,6 +66,9 @@ class Run:
     def mean_leaves(self):
         """Leaves a tree, as it is now."""
         raise NotImplementedError
+
+    def end_chunk(self):
+        """After each call of `advance`; its time is not counted."""
 
     def record(self):
         """Keep sigma2, the sum of squared residuals, and f at X_test."""
@@ -137,6 +141,7 @@ class Bartz(Run):
     """
 
     packages = ("bartz", "jax", "jaxlib", "numpy")
+    compiles, _loop = True, None
 
     def start(self):
         import jax
@@ -147,8 +152,8 @@ class Bartz(Run):
         task = self.task
         self.key, key = jax.random.split(jax.random.key(task["seed"]))
         X = jnp.asarray(self.X.T, jnp.float32)
-        binner = UniqueQuantileBinner(X, key=key)
-        self.loop = self._compiled(binner.bin(jnp.asarray(self.X_test.T, jnp.float32)))
+        self.binner = binner = UniqueQuantileBinner(X, key=key)
+        self.codes_test, Bartz._loop = self.codes_of(self.X_test), Bartz._loop or self._compiled()
         self.wait = jax.block_until_ready
         rate = task["nu"] * task["lam"]
         self.mcmc = init(
@@ -157,8 +162,12 @@ class Bartz(Run):
             leaf_prior_cov_inv=Wishart(nu=None, rate=None, value=1.0 / task["leaf_var"]),
             error_cov_inv=Wishart(nu=task["nu"], rate=rate, value=1.0 / task["sigma2"]))
 
-    def _compiled(self, codes_test):
-        """loop(key, state, n, n_records); neither number is compiled in."""
+    def codes_of(self, X):
+        return self.binner.bin(np.asarray(X.T, np.float32))
+
+    @staticmethod
+    def _compiled():
+        """loop(key, state, codes_test, n, n_records), for all chains of the process; no number is compiled in."""
         import jax
         import jax.numpy as jnp
         from bartz.grove import evaluate_forest
@@ -169,7 +178,7 @@ class Bartz(Run):
             key, use = jax.random.split(key)
             return key, step(use, state)
 
-        def loop(key, state, n, n_records):
+        def loop(key, state, codes_test, n, n_records):
             def one_record(i, carry):
                 key, state, kept = carry
                 key, state = jax.lax.fori_loop(0, n, one_sweep, (key, state))
@@ -184,7 +193,7 @@ class Bartz(Run):
         return jax.jit(loop, donate_argnums=1)
 
     def sweep(self, n, n_records=1):
-        self.key, self.mcmc, self.kept = self.wait(self.loop(self.key, self.mcmc, n, n_records))
+        self.key, self.mcmc, self.kept = self.wait(Bartz._loop(self.key, self.mcmc, self.codes_test, n, n_records))
 
     def advance(self, n, n_records):
         cpu, wall = time.process_time(), time.perf_counter()
@@ -344,26 +353,30 @@ def leaves(run):
     return {"mean_leaves": run.mean_leaves()}
 
 
-def chain(run, burn, kept, n_records, out):
-    """A burn-in and kept sweeps of so many CPU seconds each; sweeps alone are counted, records are not.
+def chain(run, burn, kept, n_records, out=None, chunk_seconds=math.inf):
+    """A burn-in and kept sweeps of so many CPU seconds each; sweeps are counted, records are not; traces go to `out`.
 
-    Some `n_records` records, equally spaced in sweeps, at least one sweep apart; the traces go to the file `out`.
+    Some `n_records` records, equally spaced in sweeps, at least one sweep apart; `end_chunk` every so many seconds.
     """
-    run.sweep(1)
     n_burn, spent, n = 0, 0.0, 1
+    if run.compiles:
+        run.sweep(1)
     while spent < burn:
-        spent += timed(run, n)[0]
-        n_burn += n
-        n = max(1, min(int(0.05 * burn * n_burn / spent), int((burn - spent) * n_burn / spent)))
+        took = timed(run, n)[0]
+        spent, n_burn, pace = spent + took, n_burn + n, max(took, 1e-9) / n
+        n = max(1, min(int(0.05 * burn / pace), int((burn - spent) / pace)))
     run.end_burn_in()
-    n = max(1, math.ceil(kept * n_burn / spent / n_records))
+    n = max(1, math.ceil(kept / pace / n_records))
+    chunk = max(1, int(min(CHUNK, chunk_seconds / pace / n)))
     n_kept, cpu, wall = 0, 0.0, 0.0
     while cpu < kept:
-        n_more = max(1, min(CHUNK, math.ceil((kept - cpu) * n_burn / spent / n)))
+        n_more = max(1, min(chunk, math.ceil((kept - cpu) / pace / n)))
         times = run.advance(n, n_more)
         cpu, wall, n_kept = cpu + times[0], wall + times[1], n_kept + n * n_more
-    np.savez(out, **run.traces())
-    return {"n_burn": n_burn, "n_sweeps": n_kept, "sweeps_a_record": n, "cpu": cpu, "wall": wall}
+        run.end_chunk()
+    if out:
+        np.savez(out, **run.traces())
+    return {"n_burn": n_burn, "burn_cpu": spent, "n_sweeps": n_kept, "sweeps_a_record": n, "cpu": cpu, "wall": wall}
 
 
 REQUESTS = {"warm_up": warm_up, "sweeps": sweeps, "pass": one_pass, "leaves": leaves, "chain": chain}

@@ -26,6 +26,7 @@ NAMES = tuple(SOURCES)
 ARCHIVE = "exp-data.zip"
 CACHE = "cache"
 SPLITS = (1, 2, 3)
+WHOLE = "all"
 
 
 class DataNotAvailable(FileNotFoundError):
@@ -75,8 +76,9 @@ def load(name, split, download=False):
     ----------
     name : str
         Of `PAPER_SETS` or `STAND_INS`, or "diabetes".
-    split : int
-        1, 2 or 3.
+    split : int or "all"
+        1, 2 or 3; "all": of an original file (neither "diabetes" nor ``exp-data.zip``), every row that is not in the
+        test set.
     download : bool
         Download an original of the paper (through pooch) where neither PGBART_DATA nor pooch's cache has it.
 
@@ -84,8 +86,8 @@ def load(name, split, download=False):
     -------
     Problem
         Contiguous float64 arrays, shapes (n_train, n_dims), (n_train,), (n_test, n_dims), (n_test,) of its
-        `Source`; `seed` is the split; `note` says whether the rows are the paper's or drawn here. The test rows
-        are the same in all splits, but for "diabetes".
+        `Source`; `seed` is the split, 0 for "all"; `note` says whether the rows are the paper's or drawn here. The
+        test rows are the same in all splits, but for "diabetes".
 
     Raises
     ------
@@ -95,11 +97,11 @@ def load(name, split, download=False):
         No such name or split; a file that is cut, damaged, or not what it should be.
     """
     source = _source(name)
-    if split not in SPLITS:
-        raise ValueError(f"split: expected 1, 2 or 3, got {split!r}")
+    if split not in SPLITS and (split != WHOLE or not source.file):
+        raise ValueError(f"split: expected 1, 2 or 3{' or all' * bool(source.file)}, got {split!r}")
     if not source.file:
         return _diabetes(source, split)
-    members = _archive_members(source, split)
+    members = None if split == WHOLE else _archive_members(source, split)
     if members:
         return _from_archive(source, split, members)
     place = _original(source)
@@ -112,7 +114,8 @@ def load(name, split, download=False):
         _check_head(table, place[0])
     train, test = _rows(source, split)
     X, y = table[:, slice(*source.x)], table[:, source.y]
-    return _problem(source, split, X[train], y[train], X[test], y[test], f"{source.note}; {_drawn(source)}")
+    drawn = "all rows but those for testing" if split == WHOLE else _drawn(source)
+    return _problem(source, split, X[train], y[train], X[test], y[test], f"{source.note}; {drawn}")
 
 
 def _source(name):
@@ -123,7 +126,7 @@ def _source(name):
 
 def _problem(source, split, X_train, y_train, X_test, y_test, note):
     arrays = [np.array(part, dtype=np.float64, order="C") for part in (X_train, y_train, X_test, y_test)]
-    return Problem(source.name, *arrays, seed=split, note=note)
+    return Problem(source.name, *arrays, seed=0 if split == WHOLE else split, note=note)
 
 
 def _diabetes(source, split):
@@ -144,13 +147,15 @@ def _pool(source):
 
 
 def _rows(source, split):
-    """Training and test rows of a split: disjoint training sets where the rows suffice for three."""
+    """Training and test rows of a split: disjoint training sets where the rows suffice for three; "all" of them."""
     size = source.n_train
     if source.last_rows_test:
         pool, test = data_generator(source.name).permutation(_pool(source)), np.arange(_pool(source), source.shape[0])
     else:
         order = data_generator(source.name).permutation(source.shape[0])
         pool, test = order[source.n_test :], order[: source.n_test]
+    if split == WHOLE:
+        return pool, test
     if len(SPLITS) * size <= len(pool):
         return pool[size * (split - 1) : size * split], test
     return data_generator(source.name, split).permutation(pool)[:size], test

@@ -1,0 +1,139 @@
+"""Tables of the mixing experiments: effective draws, held-out rows, ratios to the best of the other packages."""
+
+import numpy as np
+
+from . import summaries
+from .mixing_measures import LEAST_DRAWS, NOMINAL, RATES, compare, held_out_differences
+from .report import Table, rows_with_rules
+
+__all__ = ["tables"]
+
+# One chain of 8000 sweeps, the first 4000 burn-in, Friedman N = 2000, D = 10; measured once, elsewhere.
+DBARTS = {"ms_per_sweep": 3.0, "n_sweeps": 8000, "ess": {"sigma": 180, "log_likelihood": 44, "f_median": 42}}
+
+_COLUMNS = [
+    ("problem", ""), ("system", ""), ("sweeps", "a chain"), ("sigma", "ESS/s"), ("log-lik", "ESS/s"),
+    ("f, median", "ESS/s"), ("f, 5 %", "ESS/s"), ("R-hat", "sigma"), ("R-hat", "log-lik"), ("R-hat", "f, med."),
+    ("R-hat", "f, worst"), ("log-lik", "level"), ("sigma", "mean"), ("leaves", "a tree"), ("pass", "us"), ("n", ""),
+]  # fmt: skip
+_TEST_COLUMNS = [
+    ("problem", ""), ("system", ""), ("RMSE", ""), ("log", "score"),
+    *((f"{100 * level:g} %", "inside") for level in NOMINAL), ("log score:", "difference"), ("", "in s.e."),
+    *((f"{100 * level:g} %", "in s.e.") for level in NOMINAL), ("n", ""),
+]  # fmt: skip
+_NAMES = {"sigma": "sigma", "log_likelihood": "log-lik", "f_median": "f, median", "f_low": "f, 5 %"}
+_RATIO_COLUMNS = [("problem", ""), ("", "seeds"), *((name, "(90 %)") for name in _NAMES.values())]
+
+
+def _median(measured, *path):
+    values = []
+    for one in measured.values():
+        for name in path:
+            one = one[name]
+        values.append(one)
+    return float(np.median(values))
+
+
+def _row(problem, system, measured):
+    rates = [summaries.number(_median(measured, "rate", name) or None) for name in RATES]
+    worst = max(_median(measured, "r_hat", name) for name in ("sigma", "log_likelihood"))
+    cells = [f"({rate})" if worst > summaries.R_HAT_LIMIT else rate for rate in rates[:2]]
+    far = _median(measured, "r_hat", "f_worst") > summaries.R_HAT_LIMIT
+    cells += [f"({rate})" if far else rate for rate in rates[2:]]
+    hats = [f"{_median(measured, 'r_hat', name):.2f}" for name in ("sigma", "log_likelihood", "f_median", "f_worst")]
+    others = [summaries.number(_median(measured, name), 4) for name in ("level", "mean_sigma")]
+    return [problem, system, f"{_median(measured, 'n_sweeps'):.0f}", *cells, *hats, *others,
+            f"{_median(measured, 'mean_leaves'):.2f}", f"{_median(measured, 'us_per_pass'):.2f}", f"{len(measured)}"]
+
+
+def _test_row(problem, system, measured, ours):
+    cells = [summaries.number(_median(measured, name)) for name in ("rmse", "log_score")]
+    inside = np.mean([one["coverage"] for one in measured.values()], axis=0)
+    cells += [f"{100 * share:.1f}" for share in inside]
+    if ours is None or ours is measured or not set(ours) & set(measured):
+        return [problem, system, *cells, *["-"] * (2 + len(NOMINAL)), f"{len(measured)}"]
+    found = held_out_differences(ours, measured)
+    pairs = (found["log_score"], *found["coverage"])
+    cells += [f"{found['log_score'][0]:+.4f}", *(f"{value / error:+.1f}" if error else "0" for value, error in pairs)]
+    return [problem, system, *cells, f"{len(measured)}"]
+
+
+def tables(found, target, budget):
+    """The tables of what is stored: mixing, held-out rows, and ratios to the best peer.
+
+    Parameters
+    ----------
+    found : dict
+        As in `compare`.
+    target : str
+        The system that is compared with all others.
+    budget : float
+
+    Returns
+    -------
+    list of Table
+    """
+    problems = list(dict.fromkeys(problem for problem, _ in found))
+    groups = [[(p, s, one) for (p, s), one in found.items() if p == problem] for problem in problems]
+    mixing = Table(
+        f"Effective draws a CPU second, {budget:g} CPU seconds for four chains together", _COLUMNS,
+        rows_with_rules(groups, lambda entry: _row(*entry)), _notes(budget))
+    test = Table(
+        f"Held-out rows after {budget:g} CPU seconds", _TEST_COLUMNS,
+        rows_with_rules(groups, lambda entry: _test_row(*entry, found.get((entry[0], target)))), _test_notes(target))
+    made = [mixing, test]
+    ratios = compare(found, target)
+    if ratios is not None:
+        made.append(_ratio_table(ratios, target))
+    return made
+
+
+def _ratio_table(ratios, target):
+    def cell(value, low, high, *best):
+        return f"{value:.3g} ({low:.3g}, {high:.3g}){' ' + best[0] if best else ''}"
+
+    names = list(ratios["sigma"]["ratios"])
+    n_seeds = ratios["sigma"]["n_seeds"]
+    rows = [[name, f"{n_seeds}", *(cell(*ratios[q]["ratios"][name]) for q in RATES)] for name in names]
+    rows += [None, ["median", f"{n_seeds}", *(cell(*ratios[q]["median"]) for q in RATES)]]
+    return Table(
+        f"{target} by the best peer: ratios of effective draws a CPU second", _RATIO_COLUMNS, rows,
+        ["Ratio of geometric means over the seeds, 5 and 95 % quantiles of a bootstrap over the seeds (the best peer "
+         "found anew in each resample), and the peer that is best for that quantity and problem. Last line: the median "
+         "over the problems. A run without an ESS counts as 4 effective draws. Chains that stand in different places "
+         "have an ESS of 4 to 6, never less: the ratio to a peer that has not converged is an understatement."],
+        n_left=1)
+
+
+def _notes(budget):
+    dbarts = ", ".join(
+        f"{_NAMES[name]} {1e3 * value / (DBARTS['ms_per_sweep'] * DBARTS['n_sweeps']):.2g}"
+        for name, value in DBARTS["ess"].items()
+    )
+    return [
+        f"A run: four chains in turn in one process, {budget:g} CPU seconds of all of them together, everything of a "
+        "sweep and (ours) the making of the start included; half of the seconds of each chain are burn-in. Set-up of "
+        "the data, compilation (bartz: the first sweep is not counted) and predictions are not counted. ESS/s: "
+        "rank-normalised bulk ESS of the kept draws of all chains together (ArviZ, one function for all) by ALL these "
+        "CPU seconds; f at 50 held-out points: median and 5 % quantile over the points. In brackets where R-hat "
+        f"(rank-normalised, split; of f the worst point) exceeds {summaries.R_HAT_LIMIT}. At most some 2000 draws a "
+        f"chain, evenly spaced; -: fewer than {LEAST_DRAWS}, which have no ESS. Medians over n seeds; a seed is "
+        "another data set or split and other chains.",
+        "Our chains start from the empty trees, a draw of the prior, over-grown trees, a particle filter; those of the "
+        "other packages from stumps, stochtree warm after five sweeps of grow-from-root (counted, at most half of "
+        "the burn-in). The prior is the same where a package can have it (m = 200, alpha .95, beta 2, k 2, nu 3, q .9, "
+        "sigma by least squares where that exists); benchmarks/peer_tables.py says what differs. Log-likelihood: "
+        "sum of log N(y | f, sigma^2) at the end of a sweep, units of y. pass: one streaming masked sum over the rows, "
+        "before and after the run, which tells how fast the machine was then.",
+        f"dbarts on friedman-2000-10, one chain, not measured here: {dbarts} a second by the same definition.",
+    ]
+
+
+def _test_notes(target):
+    return [
+        "The first 1000 test rows. Log score: log of the mean over draws (some 100 a chain) of N(y | f, sigma^2), mean "
+        "over the rows. Inside: share of the rows within the central interval of the same predictive law.",
+        f"Difference: log score of {target} less that of the row, row by row, and by its standard error; further: "
+        f"|inside - nominal| of {target} less that of the row, by its standard error. Worse is below -2 for the log "
+        "score, above +2 for coverage.",
+    ]
