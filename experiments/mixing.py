@@ -11,6 +11,7 @@ from .mixing_measures import compare, measure
 from .mixing_runs import PEER_SYSTEMS, MissingRuns, RunSpec, RunStore, peer_is_missing, samplers_of, test_rows
 from .mixing_runs import load as load_problem
 from .mixing_tables import tables
+from .mixing_worker import ladder_of
 from .report import write_json
 
 __all__ = ["BUDGETS", "add_folders", "check_systems", "main", "specs"]
@@ -42,8 +43,9 @@ def add_folders(parser):
     add("--any-kernels", action="store_true", help="take our runs by earlier kernels too")
 
 
-def check_systems(systems):
-    """Refuse a name that is none of a sampler, before any work; leave out, by name, peers that are not installed."""
+def check_systems(systems, ladder=""):
+    """Refuse a text that is none of a sampler or ladder, before any work; leave out peers that are not installed."""
+    ladder_of(ladder)
     samplers_of([name for name in systems if name not in PEER_SYSTEMS])
     for name in systems:
         if peer_is_missing(name):

@@ -177,12 +177,12 @@ def main(arguments=None):
     add("--dims", type=int, nargs="+", default=list(DIMS))
     add("--data-seeds", type=int, nargs="+", default=list(DATA_SEEDS))
     add("--systems", nargs="+", default=list(SYSTEMS), help="samplers as strings")
-    add("--ladder", default="", help="of parallel tempering, for all of them")
+    add("--ladder", default="", help='of parallel tempering, for all of them: "n_rungs=8, t_min=0.05"')
     mixing.add_folders(parser)
     options = parser.parse_args(arguments)
     effort = "quick" if options.quick else "full"
     with one_line_errors():
-        mixing.check_systems(options.systems)
+        mixing.check_systems(options.systems, options.ladder)
         wanted = specs(options.dims, options.data_seeds, options.systems, effort, options.budget, options.ladder)
         store = RunStore(options.store, options.any_kernels)
         failed = [] if options.tables_only else store.run_missing(wanted, say)

@@ -12,7 +12,6 @@ import dataclasses
 import json
 import math
 import platform
-import re
 import sys
 import time
 from importlib import metadata
@@ -21,7 +20,7 @@ import numpy as np
 
 from benchmarks import peer_runs
 
-__all__ = ["PEERS", "samplers_of"]
+__all__ = ["PEERS", "ladder_of", "samplers_of"]
 
 # Records a call at most; a call into bartz costs as much as a sweep, so more of them than the benchmarks make.
 CHUNK = 60
@@ -142,7 +141,7 @@ def peer_chain(task, number):
 
 # ---------------------------------------------------------------------------------------------------- our samplers
 def samplers_of(names):
-    """Samplers by their names: "growprune", "cgm", "pg(n_particles=10)", ...
+    """Samplers by their texts, as `bart.parse_sampler` reads them: "growprune", "local + pg(n_particles=2)", ...
 
     Parameters
     ----------
@@ -151,28 +150,37 @@ def samplers_of(names):
     Returns
     -------
     dict
-        From name to sampler.
+        From text to sampler.
 
     Raises
     ------
     ValueError
-        A name that is none of a sampler.
+        A text that stands for no sampler.
     """
     import bart
 
-    parse = getattr(bart, "parse_sampler", _parse)
-    return {name: parse(name) for name in names}
+    return {name: bart.parse_sampler(name) for name in names}
 
 
-def _parse(text):
+def ladder_of(text):
+    """The `bart.Ladder` of its options, "n_rungs=8, t_min=0.05"; None where there is no text.
+
+    Raises
+    ------
+    ValueError
+        The text is no list of options, or one is refused.
+    """
     import bart
 
-    kinds = {"growprune": bart.GrowPrune, "cgm": bart.CGM, "pg": bart.ParticleGibbs}
-    found = re.fullmatch(r"(\w+)(\(.*\))?", text.strip())
-    if not found or found[1] not in kinds:
-        raise ValueError(f"sampler: expected one of {', '.join(kinds)}, with options in brackets, got {text!r}")
-    call = ast.parse(f"f{found[2] or '()'}", mode="eval").body
-    return kinds[found[1]](**{part.arg: ast.literal_eval(part.value) for part in call.keywords})
+    if not text:
+        return None
+    try:
+        call = ast.parse(f"ladder({text})", mode="eval").body
+        if call.args or any(part.arg is None for part in call.keywords):
+            raise ValueError("options are written keyword=value")
+        return bart.Ladder(**{part.arg: ast.literal_eval(part.value) for part in call.keywords})
+    except (SyntaxError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"ladder {text!r}: {error}") from None
 
 
 class OwnChain:
@@ -195,11 +203,12 @@ class OwnChain:
         self.task, self.start = task, task["starts"][number % len(task["starts"])]
         sampler = samplers_of([task["system"]])[task["system"]]
         leaves = task["init_leaves"] if self.start == "overgrown" else None
-        plan = ChainPlan(n_burn=_MANY, n_draws=1, init_leaves=leaves)
+        ladder = ladder_of(task["ladder"])
+        plan = ChainPlan(n_burn=_MANY, n_draws=1, init_leaves=leaves, ladder=ladder)
         seeds = np.random.SeedSequence(task["seeds"][number])
         self.chain = Chain(self.model, sampler, plan, seeds, self.start)
         self.kept = {name: [] for name in ("sigma", "log_likelihood", "n_leaves", "f", "fits", "fit_sigma")}
-        self.changed, self.n_seen = [], 0
+        self.changed, self.swaps, self.n_seen = [], [], 0
 
     def run(self):
         """Burn in, sample; returns what is said of the chain."""
@@ -214,6 +223,8 @@ class OwnChain:
         thin = max(1, math.ceil(task["kept"] / pace / task["n_records"]))
         self.fit_every = max(1, int(task["kept"] / pace / thin / task["n_fits"]))
         chain.plan = dataclasses.replace(chain.plan, n_burn=chain.n_done, n_draws=_MANY, thin=thin)
+        if chain.plan.ladder is not None:
+            chain.ensemble.n_tune = chain.n_done             # the burn-in of the plan above had no end
         cpu = wall = 0.0
         while cpu < task["kept"]:
             seconds, segment = self._advance(task["kept"] - cpu)
@@ -223,8 +234,16 @@ class OwnChain:
             "n_burn": n_burn, "n_sweeps": chain.n_done - n_burn, "sweeps_a_record": thin, "cpu": spent + cpu,
             "burn_cpu": spent, "kept_cpu": cpu, "start_cpu": start_cpu, "wall": wall, "start": self.start,
             "mean_leaves": float(np.mean(self.kept["n_leaves"][-1]) / self.model.n_trees),
-            "tree_changed": float(np.mean(np.concatenate(self.changed))),
+            "tree_changed": float(np.mean(np.concatenate(self.changed))), **self._said_of_ladder(),
         }  # fmt: skip
+
+    def _said_of_ladder(self):
+        """Temperatures, and the share of accepted swaps of each pair of neighbours."""
+        if self.chain.plan.ladder is None:
+            return {}
+        swaps = np.concatenate(self.swaps)
+        rates = (swaps == 1).sum(axis=0) / np.maximum((swaps >= 0).sum(axis=0), 1)
+        return {"temperatures": list(self.chain.ensemble.temperatures), "swap_rates": rates.tolist()}
 
     def _advance(self, seconds):
         began = time.process_time()
@@ -238,6 +257,7 @@ class OwnChain:
         for name in ("sigma", "log_likelihood", "n_leaves"):
             self.kept[name].append(kept[name])
         self.changed.append(segment.traces["tree_changed"])
+        self.swaps.append(segment.traces.get("swaps", np.empty((n, 0))))
         self.kept["f"].append(self._predict(self.points, segment.forests, 0, n))
         for draw in range(-self.n_seen % self.fit_every, n, self.fit_every):
             self.kept["fits"].append(self._predict(self.rows, segment.forests, draw, draw + 1))

@@ -53,6 +53,14 @@ def test_bad_samplers(text):
         mixing_runs.samplers_of([text])
 
 
+def test_ladders_of_strings():
+    assert mixing_worker.ladder_of("") is None
+    assert mixing_worker.ladder_of("n_rungs=3, t_min=0.5") == bart.Ladder(n_rungs=3, t_min=0.5)
+    for text in ("8", "rungs=8", "n_rungs=1", "n_rungs=", ") + (1"):
+        with pytest.raises(ValueError, match="ladder"):
+            mixing_worker.ladder_of(text)
+
+
 # What a run records
 
 
@@ -71,6 +79,20 @@ def test_our_records_are_those_of_the_state(tmp_path, number):
     assert len(kept["sigma"]) == len(kept["f"]) == about["n_sweeps"] // about["sweeps_a_record"]
     assert about["cpu"] == pytest.approx(about["burn_cpu"] + about["kept_cpu"])
     assert about["burn_cpu"] >= max(task["burn"], about["start_cpu"]) and about["kept_cpu"] >= task["kept"]
+
+
+def test_a_ladder_is_tuned_in_the_burn_in_alone(tmp_path, monkeypatch):
+    task, _ = make_task(tmp_path, ladder="n_rungs=3, t_min=0.9, every=2")
+    chain, seen = mixing_worker.OwnChain(task, 0), []
+    keep = mixing_worker.OwnChain._keep
+    monkeypatch.setattr(
+        mixing_worker.OwnChain, "_keep",
+        lambda self, segment, thin: (seen.append(segment.temperatures), keep(self, segment, thin)),
+    )  # fmt: skip
+    about = chain.run()
+    assert about["temperatures"] != list(mixing_worker.ladder_of(task["ladder"]).temperatures)
+    assert all(temperatures == about["temperatures"] for temperatures in seen)
+    assert len(about["swap_rates"]) == 2 and all(0 < rate <= 1 for rate in about["swap_rates"])
 
 
 class Known(peer_runs.Run):
