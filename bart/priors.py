@@ -35,12 +35,13 @@ class TreePrior:
     threshold : {"uniform", "midpoint"}
         Where in its gap the threshold tau lies, which matters for new x only. In the grid prior tau is one of
         the gap's cut points, uniformly, so "midpoint" is refused there.
-    cuts : {"width", "grid"}
-        The mass of a gap: its width (a location uniform over the node's range), or the number of points it
-        holds of a grid of equally spaced cut points strictly inside the column's range. A cut point c is valid at
-        a node where it separates its rows, min <= c < max: rows at c itself go left.
+    cuts : {"width", "grid", "quantile"}
+        The mass of a gap: its width (a location uniform over the node's range), or the number of cut points that it
+        holds: of a grid, equally spaced inside the column's range, or of quantiles, midway between neighbouring
+        distinct values at equally spaced ranks (at all of them where there are no more than `n_cuts` gaps). A cut
+        point c is valid at a node where it separates its rows, min <= c < max: rows at c itself go left.
     n_cuts : int
-        Points of the grid; only with ``cuts="grid"``.
+        Most cut points of a column; not with ``cuts="width"``.
     dim_weights : sequence of D floats or None
         Relative probabilities of the dimensions, 0 meaning never; None means equal ones.
 
@@ -61,12 +62,12 @@ class TreePrior:
         _set(self, "alpha", check_real(self.alpha, "alpha", 0, 1, "low"))
         _set(self, "beta", check_real(self.beta, "beta", 0, closed="low"))
         check_choice(self.threshold, "threshold", ("uniform", "midpoint"))
-        check_choice(self.cuts, "cuts", ("width", "grid"))
+        check_choice(self.cuts, "cuts", ("width", "grid", "quantile"))
         _set(self, "n_cuts", check_count(self.n_cuts, "n_cuts"))
         if self.cuts == "width" and self.n_cuts != DEFAULT_N_CUTS:
             raise ValueError(f"n_cuts={self.n_cuts} has no effect with cuts='width'")
-        if self.cuts == "grid" and self.threshold == "midpoint":
-            raise ValueError("threshold='midpoint' has no effect with cuts='grid'")
+        if self.cuts != "width" and self.threshold == "midpoint":
+            raise ValueError(f"threshold='midpoint' has no effect with cuts={self.cuts!r}")
         if self.dim_weights is not None:
             _set(self, "dim_weights", _check_weights(self.dim_weights))
 
@@ -101,13 +102,19 @@ class TreePrior:
         Returns
         -------
         numpy.ndarray, float64
-            ``n_cuts`` non-decreasing points c with ``values[0] <= c < values[-1]``, equally spaced inside the
-            range; where the range is so narrow that a point rounds to an end, it stays a valid threshold
-            (x <= c separates). Empty for a constant column.
+            At most ``n_cuts`` non-decreasing points c with ``values[0] <= c < values[-1]``; where the range is so
+            narrow that a point rounds to an end, it stays a valid threshold (x <= c separates). Empty for a constant
+            column.
         """
         low, high = float(values[0]), float(values[-1])
         if low == high:
             return np.empty(0)
+        if self.cuts == "quantile":
+            n_gaps = len(values) - 1
+            n = min(self.n_cuts, n_gaps)
+            gap = (2 * np.arange(n) + 1) * n_gaps // (2 * n)
+            middle = 0.5 * values[gap] + 0.5 * values[gap + 1]
+            return np.clip(middle, values[gap], np.nextafter(values[gap + 1], -np.inf))
         fractions = np.arange(1, self.n_cuts + 1) / (self.n_cuts + 1.0)
         # Halves, because the range of a column may overflow where its ends do not.
         shrink = 1.0 if math.isfinite(high - low) else 0.5
@@ -128,10 +135,10 @@ class TreePrior:
             ``cum`` of the same lengths, non-decreasing: gap g, between values g and g + 1, has mass
             ``cum[g + 1] - cum[g]``, and a node that covers codes lo..hi can split there if and only if
             ``cum[hi] - cum[lo] > 0``. Widths are differences of the values themselves (shared, not copied),
-            halved where the column's range overflows; a grid counts the cut points below each value, so that
+            halved where the column's range overflows; cut points are counted below each value, so that
             gap g holds the points c with ``values[g] <= c < values[g + 1]``.
         """
-        if self.cuts == "grid":
+        if self.cuts != "width":
             return [np.searchsorted(self.grid(v), v, side="left").astype(np.float64) for v in values]
         return [v if math.isfinite(float(v[-1]) - float(v[0])) else 0.5 * v for v in values]
 

@@ -60,6 +60,28 @@ def test_grid_by_hand():
     assert prior.grid(np.array([7.0])).size == 0 and prior.gap_mass([np.array([7.0])])[0].tolist() == [0.0]
 
 
+def test_quantiles_by_hand():
+    values = np.array([0.0, 1.0, 3.0, 100.0, 104.0])
+    every = TreePrior(cuts="quantile")
+    assert every.grid(values).tolist() == [0.5, 2.0, 51.5, 102.0]
+    assert np.diff(every.gap_mass([values])[0]).tolist() == [1.0, 1.0, 1.0, 1.0]
+    two = TreePrior(cuts="quantile", n_cuts=2)
+    assert two.grid(values).tolist() == [2.0, 102.0]       # the gaps at ranks 1/4 and 3/4
+    assert np.diff(two.gap_mass([values])[0]).tolist() == [0.0, 1.0, 0.0, 1.0]
+    assert every.grid(np.array([7.0])).size == 0
+
+
+def test_quantiles_are_cut_points_of_gaps_of_their_own(rng):
+    for n_values in (2, 3, 50, 101, 102, 5000):
+        values = np.unique(np.exp(10 * rng.random(n_values)))
+        prior = TreePrior(cuts="quantile")
+        cuts, mass = prior.grid(values), np.diff(prior.gap_mass([values])[0])
+        assert cuts.size == min(100, values.size - 1) and np.all(np.diff(cuts) > 0)
+        assert set(mass) <= {0.0, 1.0} and mass.sum() == cuts.size
+        ranks = np.flatnonzero(mass)
+        assert np.ptp(np.diff(ranks)) <= 1 if cuts.size > 1 else True
+
+
 def test_grid_against_counting(rng):
     for _ in range(100):
         n_cuts = int(rng.integers(1, 40))
@@ -99,7 +121,7 @@ def test_every_point_of_a_grid_separates(values):
         ("beta", -1, ValueError),
         ("beta", np.inf, ValueError),
         ("threshold", "middle", ValueError),
-        ("cuts", "quantile", ValueError),
+        ("cuts", "median", ValueError),
         ("n_cuts", 0, ValueError),
         ("n_cuts", 10.0, TypeError),
         ("n_cuts", 10, ValueError),  # without cuts="grid" it would do nothing

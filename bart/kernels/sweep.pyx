@@ -105,7 +105,7 @@ cdef class EnsembleKernel:
         self.thresholds.values = <const double* const*><size_t>pointers.ctypes.data
         self.thresholds.midpoint = prior.threshold == "midpoint"
         self.thresholds.grid = NULL
-        if prior.cuts == "grid":
+        if prior.cuts != "width":
             grid = [np.ascontiguousarray(prior.grid(v), dtype=np.float64) for v in values]
             grid_pointers = np.array([g.ctypes.data for g in grid], dtype=np.uintp)
             sizes = np.array([len(g) for g in grid], dtype=np.int64)
