@@ -8,10 +8,12 @@ import pytest
 from bart.kernels.testing import replicate
 from compiled import COMPOSED, make_pair, make_params, make_state
 from laws import g_test
+from oracle import Problem
 from scipy import stats
 from tiny import PROBLEMS
 from twin_resampling import SCHEMES
 
+import bart
 from bart.samplers import draw_leaf_values
 
 pytestmark = pytest.mark.kernel
@@ -176,3 +178,29 @@ def test_leaf_values_follow_their_posterior(rng):
         firsts.append(z)
     correlation = np.corrcoef(firsts)
     assert abs(correlation - np.eye(len(firsts))).max() < 4.5 / np.sqrt(20_000)
+
+
+# A noise so small that residuals are far smaller than targets, and leave the tree's fit to tell.
+SHARP = Problem([[0.0], [1.0], [1.5]], [1.0, 1.1, 0.4], 0.05, 1.0, alpha=0.8, beta=0.5)
+
+
+@pytest.mark.parametrize("sampler", ["cgm", "local", "pg-optimal-2", "pg-subtree-optimal-2"])
+def test_a_sweep_from_an_exact_draw_of_tree_and_values(sampler, rng):
+    """One tree: nothing of a sweep but y, sigma2 and the prior may have a say in how the tree is proposed."""
+    post, target = SHARP.posterior(), np.array(SHARP.target)
+    kind, options = (LOCAL | OPTIMAL)[sampler]
+    model = bart.Model(SHARP.X, SHARP.target, n_trees=1, alpha=SHARP.alpha, beta=SHARP.beta, scale=False,
+                       sigma=SHARP.sigma2**0.5, leaf_mean=SHARP.leaf_mean, leaf_var=SHARP.leaf_var)
+    ensemble = bart.Ensemble(model, make_pair(SHARP, kind, **options)[0], rng)
+    for n in (8_000, 80_000):
+        counts = np.zeros(post.n_trees, dtype=int)
+        for i in rng.choice(post.n_trees, n, p=post.p):
+            ensemble.trees[0].structure = post.trees[i]
+            draw_leaf_values(ensemble.trees[0], target, make_params(SHARP), rng)
+            ensemble.recompute_residual()
+            ensemble.run(1)
+            counts[post.index[ensemble.structures()[0]]] += 1
+        p = g_test(counts, post.p)
+        if p > LEVEL or os.environ.get("BART_MUTANT"):
+            break
+    assert p > LEVEL

@@ -21,7 +21,7 @@ cdef enum:
 cdef void begin_looks(Work* work, const double* target) noexcept nogil:
     """Forget all looks; choose the integers that stand for this target, so that no sum of them can overflow.
 
-    In a sweep their unit is chosen once, with room to spare; what exceeds it all the same counts as the largest.
+    In a sweep their unit is chosen once, from y with room to spare; what exceeds it all the same counts as the largest.
     """
     cdef Looks* looks = &work.looks
     cdef double top = work.sweep_top if work.sweep_top > 0 else work.ops.largest(target, work.columns.n_rows)

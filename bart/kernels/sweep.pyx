@@ -14,7 +14,7 @@ from bart.kernels.rowops cimport RowOps
 from bart.kernels.state cimport TreeState, check_status, draw_values
 from bart.kernels.team cimport TEAM_ROWS, Team, team_rowops
 from bart.kernels.tree cimport Tree, tree_depth
-from bart.kernels.types cimport CANCELLED, OK, StepInfo
+from bart.kernels.types cimport CANCELLED, MUTANT, OK, StepInfo
 from bart.kernels.workspace cimport (Target, Work, Workspace, reserve_leaves, reserve_target, set_leaf_params,
                                      settle_labels)
 
@@ -57,7 +57,7 @@ cdef class EnsembleKernel:
     cdef bint fixed_noise
     cdef public double shape, rate, leaf_mean, leaf_var, y_range, temperature, sigma2
     cdef public int64_t n_sweeps    # completed
-    cdef public double sweep_top    # ample for any target of the sweep under way
+    cdef public double sweep_top    # ample for targets of the sweep under way; a function of y alone
     cdef public int32_t n_threads   # that share the rows of a sweep; no result depends on it
     cdef public int32_t position    # trees updated in the sweep under way; 0 between sweeps
     cdef public int64_t n_changed, n_root_changed, row_visits       # of the sweep under way
@@ -156,7 +156,8 @@ cdef class EnsembleKernel:
         self.n_changed = 0
         self.n_root_changed = 0
         self.row_visits = 0
-        self.sweep_top = 4.0 * self.workspace.w.ops.largest(self.r, self.n_rows)
+        # From y, not the residual: what depends on the tree to be redrawn must have no say in its proposals.
+        self.sweep_top = 4.0 * self.workspace.w.ops.largest(self.r if MUTANT(28) else self.y_scaled, self.n_rows)
         if self.random_order:
             for i in range(self.n_trees - 1, 0, -1):
                 k = <int32_t>below(i + 1, rng)
