@@ -79,8 +79,6 @@ class Ensemble:
             raise ValueError(f"init_leaves={init_leaves} has no effect with init={init!r}")
         leaves = OVERGROWN_LEAVES if init_leaves is None else check_count(init_leaves, "init_leaves")
         self.model, self.sampler, self.rng = model, sampler, rng
-        self._tree_sampler, self._of_sweeps = split_sampler(sampler)
-        self._plan = self._tree_sampler.plan()
         self._n_joint = 0                   # sweeps after which what acts between sweeps was last done
         self._threshold_rng = rng.spawn(1)[0]
         noise, leaf = model.noise_prior, model.leaf_prior
@@ -96,6 +94,17 @@ class Ensemble:
         self._seen = self.residual.copy()
 
     # ----------------------------------------------------------------------------------------------------- the state
+
+    @property
+    def sampler(self):
+        """What updates the trees. May be set, from the next tree on."""
+        return self._sampler
+
+    @sampler.setter
+    def sampler(self, sampler):
+        self._tree_sampler, self._of_sweeps = split_sampler(sampler)
+        self._plan = self._tree_sampler.plan()
+        self._sampler = sampler
 
     @property
     def residual(self):

@@ -1,4 +1,4 @@
-"""Samplers as short strings, for settings, experiments and estimators: ``parse_sampler`` and its inverse.
+"""Samplers as short strings, for settings and estimators: ``parse_sampler`` and its inverse.
 
     local + (0.3*pg(region=subtree, n_particles=2) | 0.7*growprune) + joint(every=5)
 
