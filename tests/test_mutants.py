@@ -14,6 +14,8 @@ import pytest
 ONE_STEP = "test_one_step.py::test_particle_gibbs_leaves_the_posterior_invariant"
 TWIN = "test_twins_compiled.py::test_from_enumerated_trees"
 LOCAL = "test_one_step.py::test_local_moves_leave_the_posterior_invariant"
+OPTIMAL = "test_one_step.py::test_optimal_and_subtree_moves_leave_the_posterior_invariant"
+WITHIN = "test_one_step.py::test_a_sweep_from_an_exact_draw_of_tree_and_values"
 JOINT = "test_joint_leaves.py::test_moments_are_those_of_the_joint_law"
 OWN_LOOP = "test_compose.py::test_an_ensemble_makes_the_trees_of_an_own_loop"
 
@@ -35,10 +37,18 @@ MUTANTS = {
     # Exact, but never accepted: only the twin sees it.
     15: ("swap of one child where both carry the rule", f"{TWIN}[cgm-square]"),
     16: ("forced move with the inverted ratio", f"{ONE_STEP}[pg-5-systematic-0.0-forced-weighted]"),
+    17: ("stop weight one under optimal proposals", f"{OPTIMAL}[pg-optimal-2-line]"),
+    18: ("subset not conditioned on the clamped one", f"{OPTIMAL}[pg-optimal-2-subset-2-cube]"),
     19: ("rotate draws a parent, then one of its edges", f"{LOCAL}[rotate-long_line]"),
     20: ("rotate always accepted", f"{LOCAL}[rotate-line]"),
     21: ("perturb without mass(old) / mass(new)", f"{LOCAL}[perturb-line]"),
     22: ("perturb's interval moves with the old code", f"{LOCAL}[perturb-weighted]"),
+    23: ("local move without the children's stops", f"{OPTIMAL}[local-line]"),
+    24: ("weight of the cell for the exact ratio", f"{OPTIMAL}[pg-optimal-2-cells-line]"),
+    25: ("share of the gap in its cell ignored", f"{OPTIMAL}[local-cells-line]"),
+    26: ("depths of a subtree from 0", f"{OPTIMAL}[pg-subtree-optimal-3-line]"),
+    27: ("path that leaves the tree drawn again", f"{OPTIMAL}[pg-subtree-optimal-3-line]"),
+    28: ("unit of the histograms from the residual", f"{WITHIN}[local]"),
     60: ("old leaf values kept after the target was formed", f"{OWN_LOOP}[pg then local]"),
     61: ("target not formed after leaves were joined", f"{OWN_LOOP}[twice]"),
     62: ("diagonal of the joint factor taken twice", f"{JOINT}[1.0]"),

@@ -152,6 +152,8 @@ cdef double log_cell_ratio(const Weights* weights, const Decision* decision, con
     look = look_of(work, weights.node, decision.dim)
     cell = cell_of(work.columns, decision.dim, decision.code)
     cell_bounds(&low, &high, work, decision.dim, look, cell)
+    if MUTANT(25):
+        low, high = decision.code, decision.code + 1
     return look.top + log(work.looks.weight[<int64_t>(look - work.looks.look) * work.columns.n_bins + cell
                                             - look.first]
                           / mass_between(work.columns, decision.dim, low, high))
@@ -163,6 +165,8 @@ cdef double log_ratio_of(const Weights* weights, const Decision* decision, const
     cdef double log_q = log_cell_ratio(weights, decision, work) - weights.log_Z
     if MUTANT(17) and decision.dim == NONE:
         return 0.0
+    if MUTANT(24):                                          # Z / L with the ratio of the cell, see `follow`
+        return weights.log_Z
     if prior_share == 0.0:
         return -log_q
     if log_q > 0:                                           # r / Z itself may overflow
@@ -229,6 +233,9 @@ cdef int log_optimal_ratio(double* log_ratio, int32_t node, const Decision* deci
     if not can_split:
         return OK
     if weigh_here(&weights, node, decision.dim, work, params, target, rng) != OK:
+        return NO_MEMORY
+    if MUTANT(18) and decision.dim != NONE and (find_ranges(work, node, &decision.dim, 1) != OK
+                                                or weigh_columns(work, node, &decision.dim, 1, target) != OK):
         return NO_MEMORY
     log_ratio[0] = log_ratio_of(&weights, decision, work, params.prior_share)
     return OK

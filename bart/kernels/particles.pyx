@@ -34,7 +34,10 @@ cdef int32_t draw_slot(const Tree* tree, double descend, bitgen_t* rng) noexcept
     cdef int32_t node = ROOT
     while uniform(rng) < descend:
         if is_leaf(tree, node):
-            return NONE
+            if not MUTANT(27):
+                return NONE
+            node = ROOT
+            continue
         node = tree.nodes[node].left + <int32_t>below(2, rng)
     return node
 
@@ -60,6 +63,8 @@ cdef int load_region(int32_t* n_old, Work* work, StepInfo* info, const Tree* tre
     elif (load_path(&work.region, work, tree, top) != OK
             or pool_reserve(pool, tree.n_nodes, tree.n_nodes) != OK):
         return NO_MEMORY
+    if MUTANT(26):
+        pool.nodes[work.region].depth = 0
     n_old[0] = 0
     if not clamped:
         return OK
@@ -139,6 +144,8 @@ cdef int follow(Particle* particle, double* log_weight, Pool* pool, int32_t spli
     particle.queue[particle.end] = child
     particle.queue[particle.end + 1] = child + 1
     particle.end += 2
+    if MUTANT(24) and pool.nodes[pool.splits[split].node].looks != NONE:
+        return OK
     log_weight[0] += (pool.nodes[child].log_L + pool.nodes[child + 1].log_L
                       - pool.nodes[pool.splits[split].node].log_L)
     return OK
