@@ -52,6 +52,7 @@ MUTANTS = {
     60: ("old leaf values kept after the target was formed", f"{OWN_LOOP}[pg then local]"),
     61: ("target not formed after leaves were joined", f"{OWN_LOOP}[twice]"),
     62: ("diagonal of the joint factor taken twice", f"{JOINT}[1.0]"),
+    30: ("candidates of the local move not counted after it", f"{OPTIMAL}[local-line]"),
 }
 
 

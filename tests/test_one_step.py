@@ -43,6 +43,8 @@ OPTIMAL = {
     "pg-subtree-optimal-3": ("pg", CELLS | {"n_particles": 3, "region": "subtree", "subset": 2, "prior_share": 0.3,
                                             "ess_threshold": 0.6, "final": "forced"}),
     "local": ("local", {}),
+    "local-candidates": ("local", {"n_bins": 3, "subset": 2}),
+    "local-slot": ("local", {"descend": 0.5}),
     "local-cells": ("local", {"n_bins": 3, "descend": 0.7}),
     "local-subset-1": ("local", {"subset": 1, "n_bins": 3}),
     "local-subset-2": ("local", {"subset": 2}),

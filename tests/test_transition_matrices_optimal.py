@@ -35,6 +35,7 @@ LOCAL = {
     "subset-1": ((1, 0), {"subset": 1}),
     "subset-2": ((2, 0), {"subset": 2, "descend": 0.3}),
     "mixed": ((3, 1), {"subset": 1}),
+    "slot": ((2, 1), {"descend": 0.5}),
 }
 LIGHT = ("line", "square", "ties", "shallow", "weighted_three", "grid", "triple", "cube", "triple_line", "pair",
          "unsplit_root", "authors")

@@ -72,8 +72,9 @@ LOCAL_TWIN_MUTANTS = {
     "cell share left out": ("line", 2, {}),
     "stops of the children left out": ("line", 1, {}),
     "unsplittable child counted": ("ties", 1, {}),
-    "path that leaves the tree redrawn": ("line", 1, {}),
-    "path that leaves the tree stopped": ("line", 1, {}),
+    "candidates not counted": ("line", 1, {}),
+    "path that leaves the tree redrawn": ("line", 1, {"descend": 0.5}),
+    "path that leaves the tree stopped": ("line", 1, {"descend": 0.5}),
 }
 
 

@@ -55,6 +55,7 @@ SAMPLERS |= {
                                                   "prior_share": 0.3, "n_bins": 3, "resampling": "killing"}),
     "pg-subtree-optimal-16": ("pg", OPTIMAL | {"region": "subtree", "prior_share": 0.1, "n_bins": 17}),
     "local": ("local", {}),
+    "local-candidates": ("local", {"n_bins": 3, "subset": 1}),
     "local-cells": ("local", {"n_bins": 3}),
     "local-subset-1": ("local", {"subset": 1, "descend": 0.7}),
     "local-subset-2": ("local", {"subset": 2, "n_bins": 3, "descend": 0.3}),

@@ -29,7 +29,7 @@ MUTANTS = {
                 "prior share left out"),
     "subtree": ("depth without offset", "path that leaves the tree redrawn", "path that leaves the tree stopped"),
     "Local": ("subset unconditioned", "cell weight for exact ratio", "cell share left out",
-              "stops of the children left out", "unsplittable child counted",
+              "stops of the children left out", "candidates not counted", "unsplittable child counted",
               "path that leaves the tree redrawn", "path that leaves the tree stopped"),
 }
 

@@ -10,7 +10,8 @@ from bart.kernels.moves cimport accept, begin_info, leaf_can_split
 from bart.kernels.optimal cimport Weights, draw_decision, draw_subset, log_cell_ratio, weigh_node
 from bart.kernels.particles cimport draw_slot, load_region, push_split
 from bart.kernels.pool cimport pool_can_split, pool_reserve, pool_split
-from bart.kernels.tree cimport NONE, UNKNOWN, Tree, is_leaf, is_prunable
+from bart.kernels.rng cimport below
+from bart.kernels.tree cimport NONE, ROOT, UNKNOWN, Tree, breadth_first, is_leaf, is_prunable
 from bart.kernels.types cimport MOVE_LOCAL, MUTANT, NO_MEMORY, OK, Decision, StepInfo
 from bart.kernels.workspace cimport Target, Work, reserve_target, sum_leaves, sum_leaves_and_target
 
@@ -41,9 +42,34 @@ cdef int log_excess(double* excess, Work* work, const Weights* weights, const De
     return OK
 
 
-cdef int decide(int32_t* last_split, bint* accepted, Work* work, StepInfo* info, int32_t n_old,
-                const NodeParams* params, const double* target, bitgen_t* rng) noexcept nogil:
-    """Draw a decision for the region's root and accept it or not; last_split: the pool's split that makes it."""
+cdef int32_t draw_candidate(double* ratio, const Tree* tree, Work* work, bitgen_t* rng) noexcept nogil:
+    """A leaf or a node with two leaf children, uniformly. ratio = number of candidates after a stop there / after a
+    split: each decision is weighed by the probability 1 / #candidates of coming back to this node."""
+    cdef int32_t n = breadth_first(tree, ROOT, work.order), i, found = 0, node, sibling
+    cdef bint beside_leaf = False
+    for i in range(n):
+        if is_leaf(tree, work.order[i]) or is_prunable(tree, work.order[i]):
+            work.listed[found] = work.order[i]
+            found += 1
+    node = work.listed[below(found, rng)]
+    if node != ROOT:
+        sibling = 2 * tree.nodes[tree.nodes[node].parent].left + 1 - node
+        beside_leaf = is_leaf(tree, sibling)
+    if is_leaf(tree, node):
+        ratio[0] = <double>found / (found + 2 - beside_leaf)    # two leaves and their parent for a leaf; the node
+    else:                                                       # above is one while both its children are leaves
+        ratio[0] = <double>(found - 2 + beside_leaf) / found
+    if MUTANT(30):
+        ratio[0] = 1.0
+    return node
+
+
+cdef int decide(int32_t* last_split, bint* accepted, Work* work, StepInfo* info, int32_t n_old, double ratio,
+                int32_t subset, const double* target, bitgen_t* rng) noexcept nogil:
+    """Draw a decision for the region's root and accept it or not; last_split: the pool's split that makes it.
+
+    ratio: of a split's weight to a stop's, besides their posterior.
+    """
     cdef Weights weights
     cdef Decision old, new
     cdef int32_t n, child = NONE, of_old = NONE
@@ -53,8 +79,8 @@ cdef int decide(int32_t* last_split, bint* accepted, Work* work, StepInfo* info,
     if n_old > 0:
         of_old = work.pool.splits[0].child
         old.dim, old.code = work.pool.nodes[of_old].dim, work.pool.nodes[of_old].code
-    if (draw_subset(work.subset, &n, work, work.region, old.dim, params.subset, rng) != OK
-            or weigh_node(&weights, work, work.region, work.subset, n, (1.0 - p_child) * (1.0 - p_child),
+    if (draw_subset(work.subset, &n, work, work.region, old.dim, subset, rng) != OK
+            or weigh_node(&weights, work, work.region, work.subset, n, ratio * (1.0 - p_child) * (1.0 - p_child),
                           target) != OK):
         return NO_MEMORY
     info.row_visits = n * work.pool.nodes[work.region].stat.n
@@ -78,11 +104,17 @@ cdef int decide(int32_t* last_split, bint* accepted, Work* work, StepInfo* info,
 
 cdef int step_node(Tree* tree, Work* work, StepInfo* info, const Target* target, const NodeParams* params,
                    bitgen_t* rng) noexcept nogil:
-    """One local move at a slot whose law does not depend on the tree; nothing where the slot holds no candidate."""
-    cdef int32_t top = draw_slot(tree, params.descend, rng), n_old, last_split = NONE
+    """One local move at a candidate, or at a slot whose law does not depend on the tree: there, nothing happens where
+    it holds no candidate."""
+    cdef int32_t top, n_old, last_split = NONE
+    cdef double ratio = 1.0
     cdef const double* values
     cdef bint accepted
     begin_info(info, MOVE_LOCAL)
+    if params.descend < 0:
+        top = draw_candidate(&ratio, tree, work, rng)
+    else:
+        top = draw_slot(tree, params.descend, rng)
     if reserve_target(work) != OK:
         return NO_MEMORY
     if (top == NONE or not (is_leaf(tree, top) or is_prunable(tree, top))
@@ -93,6 +125,6 @@ cdef int step_node(Tree* tree, Work* work, StepInfo* info, const Target* target,
     if load_region(&n_old, work, info, tree, top, True) != OK:
         return NO_MEMORY
     begin_looks(work, values)
-    if decide(&last_split, &accepted, work, info, n_old, params, values, rng) != OK:
+    if decide(&last_split, &accepted, work, info, n_old, ratio, params.subset, values, rng) != OK:
         return NO_MEMORY
     return adopt(tree, work, info, top, last_split, False) if accepted else OK

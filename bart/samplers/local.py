@@ -10,26 +10,27 @@ from .base import TreeSampler
 class Local(TreeSampler):
     """Draw a leaf, or a node with two leaf children, anew from its full conditional: stop, or any split of it.
 
-    The slot's law does not depend on the tree; where it holds another kind of node, the step does nothing. Columns with
-    more gaps than cells are proposed by cells and accepted by the exact ratio; otherwise nothing is rejected but for
-    children that cannot split.
+    Columns with more gaps than cells are proposed by cells and accepted by the exact ratio; otherwise nothing is
+    rejected but for children that cannot split.
 
     Parameters
     ----------
     subset : int or None
         Weigh so many columns, drawn anew each time; None: all.
-    descend : float
-        Probability of each step down to the slot, in (0, 1), as in `ParticleGibbs`.
+    descend : float or None
+        None: one of these nodes uniformly, each decision weighed by 1 / their number after it. Else the node at a slot,
+        as in `ParticleGibbs`, with this probability of each step down, in (0, 1); where the slot holds another kind of
+        node, the step does nothing.
     """
 
     name = "local"
 
-    def __init__(self, subset=None, descend=0.5):
+    def __init__(self, subset=None, descend=None):
         self.subset = None if subset is None else check_count(subset, "subset")
-        self.descend = check_real(descend, "descend", 0, 1)
+        self.descend = None if descend is None else check_real(descend, "descend", 0, 1)
 
     def __repr__(self):
         return f"Local(subset={self.subset}, descend={self.descend})"
 
     def plan(self):
-        return KernelPlan(move="local", subset=self.subset or 0, descend=self.descend)
+        return KernelPlan(move="local", subset=self.subset or 0, descend=-1.0 if self.descend is None else self.descend)
