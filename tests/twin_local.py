@@ -9,7 +9,6 @@ from twin_proposals import OptimalProposal, log_split
 from twin_random import outcomes
 from twins import Result, draw_slot, log, nodes_of
 
-
 SOME_RULE = (0, 0)
 
 
