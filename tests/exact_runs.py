@@ -9,10 +9,11 @@ from compiled import make_params, make_state
 from oracle import Problem
 
 import bart
-from bart import CGM, GrowPrune, ParticleGibbs
+from bart import CGM, Cycle, GrowPrune, Local, Mixture, ParticleGibbs, Perturb, Rotate
 
 CASES = {case["name"]: case
          for case in json.loads((Path(__file__).parent / "golden" / "tiny_posteriors.json").read_text())}
+_SUBTREE = ParticleGibbs(2, region="subtree", proposal="optimal", final="forced")
 SAMPLERS = {
     "GrowPrune": GrowPrune(),
     "CGM": CGM(),
@@ -29,6 +30,19 @@ SAMPLERS = {
     "PG C=2 forced": ParticleGibbs(2, final="forced"),
     "PG C=10 forced": ParticleGibbs(10, final="forced"),
     "PG C=5 systematic below .5 forced": ParticleGibbs(5, "systematic", 0.5, "forced"),
+    "optimal C=2": ParticleGibbs(2, proposal="optimal"),
+    "optimal C=3 below .5 forced": ParticleGibbs(3, ess_threshold=0.5, final="forced", proposal="optimal"),
+    "optimal C=2 subset 1": ParticleGibbs(2, proposal="optimal", subset=1),
+    "optimal C=3 subset 2 share .3": ParticleGibbs(3, "killing", proposal="optimal", subset=2, prior_share=0.3),
+    "subtree C=5": ParticleGibbs(5, region="subtree"),
+    "subtree optimal C=2 never forced": ParticleGibbs(2, ess_threshold=0.0, final="forced", proposal="optimal",
+                                                      region="subtree"),
+    "subtree optimal C=3 subset 1 share .3": ParticleGibbs(3, "systematic", 0.5, proposal="optimal", subset=1,
+                                                           prior_share=0.3, region="subtree", descend=0.7),
+    "local": Local(),
+    "local subset 1": Local(subset=1, descend=0.7),
+    "cycle local perturb rotate": Cycle(Local(), Perturb(), Rotate()),
+    "mixture local / subtree optimal": Mixture((0.7, Local()), (0.3, _SUBTREE)),
 }
 # Steps before the first one that counts, as a share of those that do.
 BURN_SHARE = 0.02

@@ -14,6 +14,14 @@ IRREDUCIBLE = {
     "pg-authors": bart.ParticleGibbs(3, bookkeeping="authors"),
     "cycle": bart.Cycle(bart.GrowPrune(), bart.Mixture((0.6, bart.CGM()), (0.4, bart.ParticleGibbs(3)))),
     "joint": bart.Cycle(bart.CGM(), bart.JointLeaves(every=3)),
+    "optimal": bart.ParticleGibbs(3, ess_threshold=0.5, final="forced", proposal="optimal"),
+    "optimal-mixed": bart.ParticleGibbs(3, "killing", proposal="optimal", subset=2, prior_share=0.2),
+    "subtree": bart.ParticleGibbs(4, region="subtree"),
+    "subtree-optimal": bart.ParticleGibbs(3, "systematic", 0.5, "forced", proposal="optimal", region="subtree"),
+    "local": bart.Local(),
+    "local-subset": bart.Local(subset=2, descend=0.7),
+    "mixture": bart.Mixture((0.7, bart.Cycle(bart.Local(), bart.Perturb(), bart.Rotate())),
+                            (0.3, bart.ParticleGibbs(3, region="subtree", proposal="optimal", subset=1))),
 }
 SAMPLERS = IRREDUCIBLE | {"perturb": bart.Perturb(), "rotate": bart.Rotate()}
 STARTS = ("empty", "prior", "overgrown", "smc")

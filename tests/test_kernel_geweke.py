@@ -21,7 +21,21 @@ SAMPLERS = {
     "cycle": bart.Cycle(bart.GrowPrune(), bart.Mixture((0.5, bart.CGM()), (0.5, bart.ParticleGibbs(2)))),
     "cycle-joint": bart.Cycle(bart.CGM(), bart.JointLeaves(every=2)),
     "joint-each": bart.Cycle(bart.GrowPrune(), bart.JointLeaves(every=1)),
+    "local": bart.Local(),
+    "optimal": bart.ParticleGibbs(2, proposal="optimal", ess_threshold=0.5),
+    "subtree-optimal": bart.ParticleGibbs(3, proposal="optimal", region="subtree", subset=1, prior_share=0.2),
+    "mixture": bart.Mixture((0.7, bart.Cycle(bart.Local(), bart.Perturb(), bart.Rotate())),
+                            (0.3, bart.ParticleGibbs(3, region="subtree"))),
+    "all-joint": bart.Cycle(bart.Local(), bart.ParticleGibbs(2, proposal="optimal", region="subtree"),
+                            bart.JointLeaves(every=2)),
 }
+HEAVY = {
+    "optimal-forced": bart.ParticleGibbs(3, "systematic", 0.6, "forced", proposal="optimal"),
+    "optimal-subset": bart.ParticleGibbs(2, "killing", proposal="optimal", subset=1, prior_share=0.3),
+    "subtree": bart.ParticleGibbs(5, region="subtree"),
+    "local-subset": bart.Local(subset=1, descend=0.7),
+}
+CASES = [*SAMPLERS, *(pytest.param(name, marks=pytest.mark.long) for name in HEAVY)]
 
 
 def make_model(n_trees, cuts):
@@ -68,8 +82,8 @@ def run(model, sampler, tree_order, seed, n_sweeps):
 
 @pytest.mark.parametrize("cuts", ["width", "grid"])
 @pytest.mark.parametrize("n_trees", [1, 3])
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", CASES)
 def test_joint_law_is_the_prior(sampler, n_trees, cuts, seed):
     model = make_model(n_trees, cuts)
     order = "random" if n_trees > 1 else "sequential"
-    assert_means(lambda n, repeat: run(model, SAMPLERS[sampler], order, seed + repeat, n), exact_means(model), 10_000)
+    assert_means(lambda n, repeat: run(model, (SAMPLERS | HEAVY)[sampler], order, seed + repeat, n), exact_means(model), 10_000)

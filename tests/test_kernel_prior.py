@@ -24,6 +24,10 @@ SAMPLERS = {
     "pg": bart.ParticleGibbs(5),
     "pg-systematic": bart.ParticleGibbs(5, "systematic", 0.5, "forced"),
     "pg-killing": bart.ParticleGibbs(3, "killing"),
+    "pg-optimal": bart.ParticleGibbs(3, proposal="optimal", subset=2, prior_share=0.2),
+    "subtree-optimal": bart.ParticleGibbs(3, proposal="optimal", region="subtree", final="forced"),
+    "local": bart.Local(),
+    "cycle": bart.Cycle(bart.Local(), bart.Perturb(), bart.Rotate(), bart.ParticleGibbs(4, region="subtree")),
 }
 # Ties, and 0.41 and 0.45 lie between two of four cut points of the grid.
 X6 = np.array([[0.0, 0.0, 1.0], [0.2, 0.41, 1.0], [0.9, 0.45, 1.0], [1.0, 1.0, 1.0], [2.5, 0.45, 2.0],
@@ -96,7 +100,7 @@ def test_six_rows(sampler, cuts, rng):
     check_law(bart.Ensemble(model, SAMPLERS[sampler], rng), problem_of(cuts), enough(sampler))
 
 
-@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg"])
+@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg", "pg-optimal", "local"])
 def test_six_rows_with_weights(sampler, rng):
     model = six_rows(3_000, "width", (1, 0, 3))
     check_law(bart.Ensemble(model, SAMPLERS[sampler], rng), problem_of("width", (1, 0, 3)), enough(sampler))
@@ -113,7 +117,7 @@ def test_six_rows_stay_in_the_prior(sampler, cuts, weights, rng):
     assert sum(a != b for a, b in zip(before, ensemble.structures(), strict=True)) > 50
 
 
-@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-systematic"])
+@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-systematic", "subtree-optimal", "local"])
 def test_a_temperature_near_zero(sampler, rng):
     """The trees keep their prior, and so does sigma2: the gamma law of its inverse, draw by draw."""
     model = bart.Model(X6, Y6, n_trees=3_000, alpha=0.75, beta=1.0)
@@ -234,7 +238,7 @@ def last_trees(model, sampler, rng, n_sweeps):
 
 
 @pytest.mark.parametrize("cuts, kind", [("width", "noise"), ("width", "levels"), ("grid", "levels")])
-@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-systematic"])
+@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-systematic", "pg-optimal", "cycle"])
 def test_200_rows_against_independent_draws(sampler, cuts, kind, seed):
     """Means of leaves, depth and splits: |z| < 4.5 (7e-6 each) or, once repeated with more of both, again."""
     X = columns(kind, np.random.default_rng(seed))

@@ -74,6 +74,38 @@ def test_particles_by_hand(n_particles, rng):
 
 
 @pytest.mark.parametrize("n_particles", [1, 2, 7])
+def test_optimal_particles_by_hand(n_particles, rng):
+    """As above, and for each particle and node with a rule its rows once for every column that is weighed."""
+    for copies, subset in ((1, None), (2, None), (2, 1), (2, 5)):
+        problem = Problem(np.repeat(np.arange(3)[:, None], copies, axis=1), [0.3, -0.2, 0.5], 1.0, 1.0, alpha=SURE,
+                          beta=0.0)
+        sampler = bart.ParticleGibbs(n_particles, ess_threshold=0.0, proposal="optimal", subset=subset)
+        n_columns = min(copies, subset or copies)
+        of_free = 5 * (1 + n_columns) * (n_particles - 1)
+        for tree, popped, inner in ((None, 3, 0), ((0, 0, None, None), 5, 3), ((0, 0, None, (0, 1, None, None)), 5, 5)):
+            expected = inner + n_columns * popped + of_free if n_particles > 1 else 0
+            assert visits(problem, tree, sampler, rng, 20) == {("pg", expected)}
+
+
+def test_a_subtree_by_hand(rng):
+    """Rows 01 | 23, the left side split: the root costs 4 + 2 and two nodes of two rows each 2, the places below them
+    nothing; a subtree that always splits costs a free particle 8 at the root and 2 at its children."""
+    tree = (0, 1, (0, 0, None, None), None)
+    found = visits(line(4, SURE), tree, bart.ParticleGibbs(2, ess_threshold=0.0, region="subtree"), rng)
+    # The root's free particle cuts off one row first (4 + 3 + 2), or halves (4 + 2 + 2).
+    assert found == {("pg", 0), ("pg", 6 + 8), ("pg", 6 + 9), ("pg", 2 + 2), ("pg", 2)}
+
+
+def test_local_by_hand(rng):
+    tree = (0, 1, (0, 0, None, None), None)
+    assert visits(line(4), tree, bart.Local(), rng) == {("local", 2), ("local", 0)}
+    assert visits(line(4), None, bart.Local(), rng) == {("local", 4), ("local", 0)}
+    plane = Problem(np.repeat(np.arange(4)[:, None], 3, axis=1), [0.3, -0.2, 0.5, 0.1], 1.0, 1.0)
+    for subset, n_columns in ((None, 3), (2, 2), (7, 3)):
+        assert visits(plane, None, bart.Local(subset), rng) == {("local", 4 * n_columns), ("local", 0)}
+
+
+@pytest.mark.parametrize("n_particles", [1, 2, 7])
 def test_an_unconditional_filter_by_hand(n_particles, rng):
     """The start "smc": every particle is free, and the tree before costs nothing."""
     problem = line(3, SURE)

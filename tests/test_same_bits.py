@@ -68,7 +68,8 @@ def test_a_state_taken_within_a_sweep_continues_with_the_same_bits(sampler, seed
     assert run_store(other, 4) == run_store(going, 4)
 
 
-@pytest.mark.parametrize("sampler", ["growprune", "pg", "cycle", "joint"])
+@pytest.mark.parametrize("sampler", ["growprune", "pg", "cycle", "joint", "optimal-mixed", "local",
+                                     "mixture"])
 def test_the_size_of_a_call_changes_nothing(sampler, seed, monkeypatch):
     first, second = make_pair(sampler, seed)
     expected = run_store(first, 20)
@@ -109,6 +110,9 @@ for n, levels in ((1, 2), (37, 3), (700, 40), (700, 100000)):
     model = bart.Model(X, y, n_trees=4, sigma_hat=1.0, beta=0.5)
     for sampler in (bart.GrowPrune(), bart.CGM(), bart.ParticleGibbs(5),
                     bart.ParticleGibbs(3, "systematic", 0.5, "forced"), bart.ParticleGibbs(3, "killing"),
+                    bart.ParticleGibbs(3, proposal="optimal", subset=2, prior_share=0.2),
+                    bart.ParticleGibbs(2, proposal="optimal", region="subtree", final="forced"),
+                    bart.Mixture(bart.Local(), bart.Cycle(bart.Perturb(), bart.Rotate(), bart.Local(subset=1))),
                     bart.Cycle(bart.GrowPrune(), bart.Mixture(bart.CGM(), bart.ParticleGibbs(2)),
                                bart.JointLeaves(every=12))):
         for start in ("smc", "overgrown"):

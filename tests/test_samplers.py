@@ -22,6 +22,9 @@ SAMPLERS = {
     "pg": bart.ParticleGibbs(4),
     "pg-killing": bart.ParticleGibbs(3, "killing", 0.5, "forced", max_stages=1000),
     "authors": bart.ParticleGibbs(4, bookkeeping="authors"),
+    "pg-optimal": bart.ParticleGibbs(3, proposal="optimal", subset=2, prior_share=0.2),
+    "pg-subtree": bart.ParticleGibbs(3, "systematic", 0.5, proposal="optimal", region="subtree", descend=0.6),
+    "local": bart.Local(subset=2, descend=0.6),
 }
 IDS = list(SAMPLERS)
 
@@ -43,6 +46,13 @@ BAD = [
     (bart.ParticleGibbs, "ess_threshold", np.nan, ValueError),
     (bart.ParticleGibbs, "ess_threshold", "never", TypeError),
     (bart.ParticleGibbs, "final", "best", ValueError), (bart.ParticleGibbs, "bookkeeping", "paper", ValueError),
+    *((bart.ParticleGibbs, name, value, error) for name, value, error in (
+        ("proposal", "best", ValueError), ("proposal", None, ValueError), ("region", "leaf", ValueError),
+        ("subset", 0, ValueError), ("subset", 1.5, TypeError), ("subset", 2, ValueError),
+        ("prior_share", 1.0, ValueError), ("prior_share", -0.1, ValueError), ("prior_share", 0.5, ValueError))),
+    *((kind, "descend", value, error) for kind in (bart.ParticleGibbs, bart.Local)
+      for value, error in ((0.0, ValueError), (1.0, ValueError), (np.nan, ValueError), ("half", TypeError))),
+    (bart.Local, "subset", 0, ValueError), (bart.Local, "subset", True, TypeError),
     (bart.ParticleGibbs, "max_stages", 0, ValueError), (bart.ParticleGibbs, "max_stages", 1.5, TypeError),
 ]
 
@@ -61,8 +71,8 @@ def test_repr_makes_the_same_sampler(sampler):
 
 
 def test_names_and_plans():
-    kinds = (bart.GrowPrune, bart.CGM, bart.ParticleGibbs, bart.Perturb, bart.Rotate)
-    assert [kind.name for kind in kinds] == ["growprune", "cgm", "pg", "perturb", "rotate"]
+    kinds = (bart.GrowPrune, bart.CGM, bart.ParticleGibbs, bart.Perturb, bart.Rotate, bart.Local)
+    assert [kind.name for kind in kinds] == ["growprune", "cgm", "pg", "perturb", "rotate", "local"]
     for sampler in SAMPLERS.values():
         assert isinstance(sampler, bart.TreeSampler) and isinstance(sampler.plan(), KernelPlan)
     assert bart.TreeSampler().plan() is None
@@ -86,10 +96,11 @@ def test_what_a_step_says_is_true(sampler, rng):
         assert isinstance(info, bart.StepInfo) and info.changed == (before != after)
         assert info.root_changed == ((before and before[:2]) != (after and after[:2]))
         assert info.n_leaves == state.n_leaves == n_leaves_of(after) and not np.isnan(info.log_ratio)
-        assert (info.n_stages > 0) == (info.move == "pg")
+        # A subtree's place may not be in the tree.
+        assert (info.n_stages > 0) == (info.move == "pg") or sampler == "pg-subtree" and not info.changed
         moves.add(info.move)
     known = {"growprune": {"grow", "prune"}, "cgm": {"grow", "prune", "change", "swap"}, "perturb": {"perturb"},
-             "rotate": {"rotate"}}
+             "rotate": {"rotate"}, "local": {"local"}}
     assert moves == known.get(sampler, {"pg"})
 
 

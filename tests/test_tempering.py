@@ -19,7 +19,8 @@ BOUND = 4.5
 N_REPLICAS = 15_000
 N_SWEEPS = 15_000
 TEMPERATURES = (1.0, 0.35, 0.1)
-SAMPLERS = {"growprune": bart.GrowPrune(), "cgm": bart.CGM(), "pg": bart.ParticleGibbs(3)}
+SAMPLERS = {"growprune": bart.GrowPrune(), "cgm": bart.CGM(), "pg": bart.ParticleGibbs(3),
+            "local": bart.Local(), "optimal": bart.ParticleGibbs(2, proposal="optimal", region="subtree")}
 
 
 def at(problem, t):
