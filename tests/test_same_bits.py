@@ -154,3 +154,71 @@ def test_a_state_taken_at_an_interrupt_on_the_last_tree_continues(rng):
     after.rng.bit_generator.state = cut.rng.bit_generator.state
     after.set_state(cut.get_state())
     np.testing.assert_array_equal(after.run(3)["log_likelihood"], expected["log_likelihood"][3:])
+
+
+def make_clipped(sampler, seed=1, **options):
+    """Trees whose prior lies so far from y that targets exceed what the sweep's histograms have room for."""
+    X = np.random.default_rng(3).random((40, 3))
+    model = bart.Model(X, np.round(X[:, 0] - X[:, 1], 2), n_trees=5, scale=False, sigma=0.5, leaf_mean=4.0,
+                       leaf_var=0.25, alpha=0.99, beta=0.2)
+    return bart.Ensemble(model, sampler, np.random.default_rng(seed), init="empty", **options)
+
+
+class Driven(bart.TreeSampler):
+    """A compiled sampler driven from Python."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def step(self, state, target, params, rng):
+        return self.inner.step(state, target, params, rng)
+
+
+CLIPPED = ("optimal", "subtree-optimal", "local", "mixture")
+
+
+@pytest.mark.parametrize("sampler", CLIPPED)
+def test_the_unit_of_histograms_is_part_of_a_state_within_a_sweep(sampler):
+    """From some of such starts the rest of the sweep differs where the unit is another."""
+    differs = 0
+    for seed, keep in product(range(15), (True, False)):
+        going, other = (make_clipped(SAMPLERS[sampler], seed, tree_order="random") for _ in range(2))
+        for _ in range(2):
+            going._kernel.advance(going._plan, going.rng, np.empty((1, len(TRACES))), 0, None, going._threshold_rng,
+                                  1, 1)
+        assert going._kernel.position == 2
+        state = pickle.loads(pickle.dumps(going.get_state()))
+        assert state["sweep_top"] == 4 * abs(going.model.dataset.y_scaled).max()
+        other.set_state(state if keep else state | {"sweep_top": 1e3})
+        other.rng.bit_generator.state = going.rng.bit_generator.state
+        same = run_store(other, 5) == run_store(going, 5)
+        assert same or not keep
+        differs += not same
+    assert differs > 0
+
+
+@pytest.mark.parametrize("sampler", CLIPPED)
+def test_the_unit_of_histograms_is_that_of_the_sweep_when_driven_from_python(sampler):
+    first, second = make_clipped(SAMPLERS[sampler]), make_clipped(Driven(SAMPLERS[sampler]))
+    assert run_store(first, 30) == run_store(second, 30)
+
+
+def test_a_python_sweep_cut_by_an_error_keeps_its_unit():
+    """The next run takes the sweep up; a state taken in between does too."""
+    whole, cut = make_clipped(bart.Local()), make_clipped(Driven(bart.Local()))
+    expected, calls = run_store(whole, 30), []
+
+    def fail_once(*arguments):
+        calls.append(None)
+        if len(calls) == 3:
+            raise RuntimeError("stop")
+        return bart.Local().step(*arguments)
+
+    cut.sampler.step = fail_once
+    with pytest.raises(RuntimeError, match="stop"):
+        cut.run(1)
+    after = make_clipped(Driven(bart.Local()))
+    after.set_state(pickle.loads(pickle.dumps(cut.get_state())))
+    after.rng.bit_generator.state = cut.rng.bit_generator.state
+    assert after._kernel.position == 2
+    assert run_store(after, 30) == expected
