@@ -19,6 +19,21 @@ SAMPLERS = {
     "pg-killing": (bart.ParticleGibbs(4, "killing"), 14_000),
 }
 
+_LOCAL = bart.Local(descend=0.6)
+_SUBTREE = bart.ParticleGibbs(3, ess_threshold=0.5, final="forced", proposal="optimal", region="subtree")
+# Sweeps of a chain on few trees.
+ON_FEW_TREES = {
+    "growprune": (bart.GrowPrune(), 60_000),
+    "cgm": (bart.CGM((0.25, 0.25, 0.40, 0.10)), 60_000),
+    "optimal": (bart.ParticleGibbs(3, ess_threshold=0.5, final="forced", proposal="optimal"), 12_000),
+    "optimal-subset": (bart.ParticleGibbs(3, "systematic", 0.5, proposal="optimal", subset=2, prior_share=0.1), 15_000),
+    "subtree": (bart.ParticleGibbs(10, ess_threshold=0.5, final="forced", region="subtree"), 30_000),
+    "subtree-optimal": (_SUBTREE, 20_000),
+    "local": (_LOCAL, 60_000),
+    "cycle": (bart.Cycle(_LOCAL, bart.Perturb(), bart.Rotate(), bart.JointLeaves(every=5)), 30_000),
+    "mixture": (bart.Mixture((0.7, _LOCAL), (0.3, _SUBTREE)), 30_000),
+}
+
 
 def friedman(X):
     return 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
@@ -42,6 +57,12 @@ def grid(rng):
     return X, y, {"n_trees": 20, "cuts": "grid", "n_cuts": 15}
 
 
+def few_trees(rng):
+    X = rng.random((200, 4))
+    y = 2 * X[:, 0] + np.sin(6 * X[:, 1]) + (X[:, 2] > 0.5) + 0.8 * rng.standard_normal(200)
+    return X, y, {"n_trees": 10}
+
+
 def run_chain(model, sampler, n_sweeps, start, rng, rows):
     """Kept draws of sigma, log-likelihood, leaves, and f at some rows; a fifth of the sweeps is burn-in."""
     ensemble = bart.Ensemble(model, sampler, rng, init=start)
@@ -55,20 +76,28 @@ def run_chain(model, sampler, n_sweeps, start, rng, rows):
     return out | {f"f at row {i}": values for i, values in enumerate(f.T)}
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("data", [smooth, levels, grid], ids=lambda make: make.__name__)
-def test_samplers_agree(data, rng):
+def compare(data, samplers, rng):
     """R-hat of one sequence for each sampler, its four chains joined; and an analysis of variance of the chains'
-    means, at level 1e-5."""
+    means: both by trace."""
     X, y, options = data(rng)
     model, rows = bart.Model(X, y, **options), X[rng.permutation(len(X))[:20]]
     chains = {name: [run_chain(model, sampler, n_sweeps, start, rng, rows)
                      for start in ("empty", "prior", "overgrown", "smc")]
-              for name, (sampler, n_sweeps) in SAMPLERS.items()}
+              for name, (sampler, n_sweeps) in samplers.items()}
     across, p_values = {}, {}
     for trace in chains["cgm"][0]:
-        draws = np.array([[chain[trace] for chain in chains[name]] for name in SAMPLERS])
-        across[trace] = diagnostics.split_rhat(draws.reshape(len(SAMPLERS), -1))
+        draws = np.array([[chain[trace] for chain in chains[name]] for name in samplers])
+        across[trace] = diagnostics.split_rhat(draws.reshape(len(samplers), -1))
         p_values[trace] = stats.f_oneway(*draws.mean(axis=2)).pvalue
+    return across, p_values
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("data, samplers", [(smooth, SAMPLERS), (levels, SAMPLERS), (grid, SAMPLERS),
+                                            (few_trees, ON_FEW_TREES)],
+                         ids=["smooth", "levels", "grid", "few_trees"])
+def test_samplers_agree(data, samplers, rng):
+    """R-hat across samplers below the bound, and no difference of the chains' means at level 1e-5."""
+    across, p_values = compare(data, samplers, rng)
     assert max(across.values()) < BOUND, across
     assert min(p_values.values()) > 1e-5, p_values
