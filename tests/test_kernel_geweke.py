@@ -86,4 +86,5 @@ def run(model, sampler, tree_order, seed, n_sweeps):
 def test_joint_law_is_the_prior(sampler, n_trees, cuts, seed):
     model = make_model(n_trees, cuts)
     order = "random" if n_trees > 1 else "sequential"
-    assert_means(lambda n, repeat: run(model, (SAMPLERS | HEAVY)[sampler], order, seed + repeat, n), exact_means(model), 10_000)
+    sampler = (SAMPLERS | HEAVY)[sampler]
+    assert_means(lambda n, repeat: run(model, sampler, order, seed + repeat, n), exact_means(model), 10_000)
