@@ -11,7 +11,7 @@ import numpy as np
 import bart
 from experiments.report import Table
 
-from .measure import SAMPLERS, cpu_seconds, generator, time_updates
+from .measure import cpu_seconds, generator, make_sampler, time_updates
 
 VARIABLES = {"n_rows": "N", "n_dims": "D", "n_particles": "C", "n_trees": "m"}
 BASE = {"n_rows": 10_000, "n_dims": 10, "n_particles": 10, "n_trees": 200}
@@ -57,7 +57,7 @@ def is_base(point, base):
 
 def variants(name, base, levels):
     """The sampler, or one for each number of particles where it has particles."""
-    sampler = SAMPLERS[name]()
+    sampler = make_sampler(name)
     if not hasattr(sampler, "n_particles"):
         return [sampler]
     return [type(sampler)(n_particles=count) for count in levels.get("n_particles", (base["n_particles"],))]

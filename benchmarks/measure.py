@@ -22,6 +22,11 @@ SAMPLERS = {
 }
 
 
+def make_sampler(name):
+    """A sampler by its name in `SAMPLERS`, or by a text that `bart.parse_sampler` reads."""
+    return SAMPLERS[name]() if name in SAMPLERS else bart.parse_sampler(name)
+
+
 def generator(*numbers):
     """A generator that depends on the numbers alone."""
     return np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(numbers)))

@@ -26,7 +26,7 @@ from experiments.settings import PAPER
 
 from . import growth_plot, measure
 from .growth import growth_part, growth_tables
-from .measure import SAMPLERS
+from .measure import SAMPLERS, make_sampler
 
 N_TREES = 200
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -42,7 +42,7 @@ def hypercube_part(quick, samplers):
         model = PAPER.model(problem)
         for name in samplers:
             for start, init in (("empty", "empty"), ("true tree", [true_tree(problem)])):
-                runs = [one_tree_run(model, SAMPLERS[name](), init, n_sweeps, (n_dims, k)) for k in range(repeats)]
+                runs = [one_tree_run(model, make_sampler(name), init, n_sweeps, (n_dims, k)) for k in range(repeats)]
                 records.append({
                     "n_dims": n_dims, "n_rows": len(problem.y_train), "sampler": name, "start": start,
                     "n_sweeps": n_sweeps, "ms_per_sweep": measure.middle([ms for ms, _, _ in runs]),
@@ -117,7 +117,7 @@ def child_record(task):
     model = bart.Model(X, y, n_trees=N_TREES)
     found = []
     seconds = measure.cpu_seconds(lambda: found.append(bart.sample(
-        model, SAMPLERS[task["sampler"]](), n_burn=task["n_burn"], n_draws=task["n_draws"], n_chains=1, seed=1,
+        model, make_sampler(task["sampler"]), n_burn=task["n_burn"], n_draws=task["n_draws"], n_chains=1, seed=1,
         progress=False)))
     return {"n_rows": len(y), "n_dims": X.shape[1], "n_trees": N_TREES,
             "code_bytes": model.codes.codes.itemsize, "peak_bytes": memory.bytes(),
@@ -185,7 +185,7 @@ def friedman_model(n_rows):
 
 def update_record(model, name, n_burn, n_pairs, state=None, n_start=0):
     """Burn in, from stumps or from the state that `n_start` sweeps of another chain led to; then measure."""
-    ensemble = bart.Ensemble(model, SAMPLERS[name](), measure.generator(1))
+    ensemble = bart.Ensemble(model, make_sampler(name), measure.generator(1))
     if state is not None:
         ensemble.set_state(state)
     n_sweeps = max(1, int(0.05 * n_burn / measure.cpu_seconds(lambda: ensemble.run(n_burn))))
@@ -235,7 +235,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="seconds: does it run, not how fast")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts (default: all)")
-    parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=list(SAMPLERS))
+    parser.add_argument("--samplers", nargs="+", default=list(SAMPLERS), help="names, or samplers as text")
     parser.add_argument("--out", help="folder of the JSON files, and of the figure")
     parser.add_argument("--plot", action="store_true", help="run nothing: draw the figure from stored results")
     parser.add_argument("--child", type=json.loads, help=argparse.SUPPRESS)
