@@ -21,6 +21,7 @@ from .samplers import (
     StepInfo,
     StepParams,
     TreeSampler,
+    auto_sampler,
     draw_leaf_values,
     format_sampler,
     parse_sampler,
@@ -32,6 +33,6 @@ __version__ = "0.1.0"
 __all__ = [
     "CGM", "Cycle", "Dataset", "Ensemble", "GrowPrune", "JointLeaves", "Ladder", "LeafPrior", "Local", "Mixture",
     "Model", "NoisePrior", "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Rotate", "StepInfo", "StepParams",
-    "TreePrior", "TreeSampler", "TreeState", "draw_leaf_values", "effective_size", "format_sampler", "load",
-    "parse_sampler", "sample",
+    "TreePrior", "TreeSampler", "TreeState", "auto_sampler", "draw_leaf_values", "effective_size", "format_sampler",
+    "load", "parse_sampler", "sample",
 ]

@@ -10,6 +10,7 @@ from .inputs import check_choice, check_count, check_real
 from .kernels.plan import KernelPlan
 from .kernels.sweep import TRACES, EnsembleKernel
 from .priors import FixedNoise
+from .samplers.auto import resolve_sampler
 from .samplers.base import StepParams
 from .samplers.compose import split_sampler
 
@@ -34,8 +35,9 @@ class Ensemble:
     Parameters
     ----------
     model : bart.Model
-    sampler : TreeSampler
-        Kernel of one tree given the others; a Cycle may end with JointLeaves, which acts between sweeps.
+    sampler : TreeSampler or str
+        Kernel of one tree given the others; a Cycle may end with JointLeaves, which acts between sweeps. A text as
+        `parse_sampler` reads it, or "auto": the sampler of `auto_sampler`, without its ladder, as this is one state.
     rng : numpy.random.Generator
         All randomness but the thresholds of stored trees, which take a generator spawned from it.
     init : str or sequence
@@ -78,7 +80,7 @@ class Ensemble:
         if init_leaves is not None and init != "overgrown":
             raise ValueError(f"init_leaves={init_leaves} has no effect with init={init!r}")
         leaves = OVERGROWN_LEAVES if init_leaves is None else check_count(init_leaves, "init_leaves")
-        self.model, self.sampler, self.rng = model, sampler, rng
+        self.model, self.sampler, self.rng = model, resolve_sampler(sampler, model), rng
         self._n_joint = 0                   # sweeps after which what acts between sweeps was last done
         self._threshold_rng = rng.spawn(1)[0]
         noise, leaf = model.noise_prior, model.leaf_prior

@@ -13,6 +13,7 @@ from .tempering import TemperedEnsemble
 __all__ = ["TRACES", "START_KINDS", "Chain", "ChainPlan", "Forests", "Segment", "join_segments"]
 
 TRACES = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed", "row_visits", "seconds")
+# The dispersed starts, in turn by number of the chain. Their order and number fix the start of every chain.
 START_KINDS = ("empty", "prior", "overgrown", "smc")
 
 # A chunk is one call into the compiled sweep: long enough to hide the call, short enough for an interrupt.

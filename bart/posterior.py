@@ -9,12 +9,12 @@ import numpy as np
 from .chain import TRACES, Forests
 from .data import check_rows
 from .diagnostics import summarise
-from .inputs import check_count, check_real
+from .inputs import check_count
 from .kernels.forest import predict_draws
 from .ladder import Tempering
 from .progress import Bar
 from .storage import read_record, write_record
-from .summaries import Block, Prediction, Summary
+from .summaries import Block, Prediction, Summary, quantile_levels
 
 __all__ = ["Posterior", "load"]
 
@@ -85,7 +85,7 @@ class Posterior:
 
     def __repr__(self):
         stored = "with" if self.forests is not None else "without"
-        return f"<Posterior: {self.n_chains} chains of {self.n_draws} draws, {stored} forests>"
+        return f"<Posterior: {self.n_chains} chains of {self.n_draws} draws by {self.sampler!r}, {stored} forests>"
 
     @property
     def n_chains(self):
@@ -111,6 +111,16 @@ class Posterior:
     def starts(self):
         """Kind of start of each chain."""
         return list(self.header["starts"])
+
+    @property
+    def sampler(self):
+        """Text of the sampler, as `parse_sampler` reads it; of a sampler of one's own what its ``repr`` says."""
+        return self.header["sampler"]
+
+    @property
+    def ladder(self):
+        """Text of the Ladder; None without one."""
+        return self.header.get("ladder")
 
     @property
     def temperatures(self):
@@ -170,7 +180,7 @@ class Posterior:
         Works in blocks of rows and draws: beyond the result it holds some tens of megabytes, or, for
         quantiles and intervals, all draws of a block of rows.
         """
-        levels = _levels(quantiles, interval)
+        levels = quantile_levels(quantiles, interval)
         forests = self._forests(burn=False)
         X = self._check_new(X)
         n_kept = len(range(0, self.n_draws, check_count(every, "every")))
@@ -385,16 +395,3 @@ def load(path):
 
 def _forest_records(forests):
     return None if forests is None else [{"nodes": part.nodes, "starts": part.starts} for part in forests]
-
-
-def _levels(quantiles, interval):
-    levels = []
-    if quantiles is not None:
-        levels = [float(level) for level in np.atleast_1d(np.asarray(quantiles, dtype=np.float64))]
-        for place, level in enumerate(levels):
-            if not 0.0 <= level <= 1.0:
-                raise ValueError(f"quantiles[{place}] must be in [0, 1], got {level}")
-    if interval is not None:
-        width = check_real(interval, "interval", 0, 1)
-        levels += [0.5 - 0.5 * width, 0.5 + 0.5 * width]
-    return levels

@@ -10,11 +10,13 @@ import numpy as np
 from .chain import START_KINDS, TRACES, Chain, ChainPlan, Forests, advance, join_segments
 from .checkpoints import CheckpointFolder, describe, fingerprints
 from .inputs import check_choice, check_count, check_flag, check_real
-from .ladder import Ladder, Tempering
+from .ladder import Tempering
 from .model import Model
 from .posterior import Posterior
 from .progress import Bar
+from .samplers.auto import resolve_ladder, resolve_sampler
 from .samplers.compose import split_sampler
+from .samplers.text import format_sampler
 
 __all__ = ["sample", "bytes_per_draw"]
 
@@ -30,7 +32,7 @@ _NODE_BYTES = 16
 
 def sample(
     model,
-    sampler,
+    sampler="auto",
     n_burn=1000,
     n_draws=1000,
     n_chains=4,
@@ -39,7 +41,7 @@ def sample(
     init_leaves=None,
     thin=1,
     tree_order="sequential",
-    ladder=None,
+    ladder="auto",
     keep_trees=True,
     keep_burn_trees=False,
     executor=None,
@@ -59,8 +61,10 @@ def sample(
     ----------
     model : Model
         Data and priors.
-    sampler : GrowPrune, CGM, ParticleGibbs, Cycle, Mixture or an object with their ``step``
-        Kernel applied to each tree in each sweep. A Cycle may end with JointLeaves.
+    sampler : str, or TreeSampler such as CGM, ParticleGibbs, Cycle, or an object with their ``step``
+        Kernel applied to each tree in each sweep; a Cycle may end with JointLeaves. A text is read by
+        `parse_sampler`: "pg" is the paper's particle Gibbs. "auto": what `auto_sampler` chooses by the numbers of
+        trees, rows and columns.
     n_burn : int
         Sweeps of each chain before its first kept draw.
     n_draws : int
@@ -70,19 +74,21 @@ def sample(
     seed : int or sequence of int, optional
         Without one, entropy of the system, recorded in ``Posterior.seed``.
     init : str or list
-        "dispersed" takes the kinds "empty", "prior", "overgrown", "smc" in turn by number of the chain;
-        one kind for all chains; or a list taken in turn, each entry a kind or a list of the structures of
-        all trees (``None`` for a leaf, else ``(dim, code, left, right)``).
+        "dispersed", the default, takes the kinds "empty", "prior", "overgrown", "smc" in turn by number of the
+        chain, so that R-hat compares chains from different places (one chain alone starts empty); one kind for all
+        chains; or a list taken in turn, each entry a kind or a list of the
+        structures of all trees (``None`` for a leaf, else ``(dim, code, left, right)``).
     init_leaves : int, optional
         Leaves a tree of the start "overgrown"; 4 by default.
     thin : int
         Sweeps a kept draw: a chain makes ``n_burn + n_draws * thin`` sweeps, and traces keep them all.
     tree_order : str
         "sequential", or "random": a fresh permutation of the trees in each sweep.
-    ladder : Ladder, optional
+    ladder : Ladder, "auto" or None
         Parallel tempering inside each chain, for few trees: its states count as one chain, a sweep is one of all
         of them, and traces and forests are those of the state under the posterior. Swap rates and temperatures:
-        ``Posterior.swap_rates``, ``temperatures``, ``round_trips``.
+        ``Posterior.swap_rates``, ``temperatures``, ``round_trips``. "auto": the one that `auto_sampler` chooses
+        beside its sampler, none with a sampler that is named here. None: no tempering.
     keep_trees : bool
         Store the forests of kept draws; without them the result cannot predict.
     keep_burn_trees : bool
@@ -106,6 +112,7 @@ def sample(
     Returns
     -------
     Posterior
+        ``Posterior.sampler`` and ``ladder`` say what made it.
 
     Raises
     ------
@@ -114,8 +121,9 @@ def sample(
     KeyboardInterrupt
         An interrupt; the last checkpoint stays.
     """
-    if not (ladder is None or isinstance(ladder, Ladder)):
-        raise TypeError(f"ladder must be a Ladder or None, got {type(ladder).__name__}")
+    if not isinstance(model, Model):
+        raise TypeError(f"model must be a Model, got {type(model).__name__}")
+    sampler, ladder = resolve_sampler(sampler, model), resolve_ladder(ladder, sampler, model)
     plan = ChainPlan(
         n_burn=check_count(n_burn, "n_burn", 0),
         n_draws=check_count(n_draws, "n_draws", 1),
@@ -128,8 +136,6 @@ def sample(
     )
     n_chains = check_count(n_chains, "n_chains", 1)
     n_threads = check_count(n_threads, "n_threads", 1)
-    if not isinstance(model, Model):
-        raise TypeError(f"model must be a Model, got {type(model).__name__}")
     split_sampler(sampler)
     if not callable(getattr(sampler, "step", None)):
         raise TypeError(f"sampler must have a step method, got {type(sampler).__name__}")
@@ -274,7 +280,11 @@ def _run_pooled(chains, pool, seconds, record, bar):
 
 
 def _describe_sampler(sampler):
-    """Its settings, or its class where they cannot be read off (only a checkpoint needs them)."""
+    """Its text, else its settings, else its class where they cannot be read off (only a checkpoint needs them)."""
+    try:
+        return format_sampler(sampler)
+    except ValueError:
+        pass
     try:
         return describe(sampler)
     except TypeError:

@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Block", "Prediction", "Summary"]
+from .inputs import check_real
+
+__all__ = ["Block", "Prediction", "Summary", "quantile_levels"]
 
 
 class Prediction(NamedTuple):
@@ -78,3 +80,17 @@ def _cell(name, value):
     if name.startswith("ess"):
         return f"{value:>12.0f}"
     return f"{value:>12.3f}" if name == "r_hat" else f"{value:>12.5g}"
+
+
+def quantile_levels(quantiles, interval):
+    """Levels of the quantiles that `Posterior.predict` is asked for, then the two of the interval, if any."""
+    levels = []
+    if quantiles is not None:
+        levels = [float(level) for level in np.atleast_1d(np.asarray(quantiles, dtype=np.float64))]
+        for place, level in enumerate(levels):
+            if not 0.0 <= level <= 1.0:
+                raise ValueError(f"quantiles[{place}] must be in [0, 1], got {level}")
+    if interval is not None:
+        width = check_real(interval, "interval", 0, 1)
+        levels += [0.5 - 0.5 * width, 0.5 + 0.5 * width]
+    return levels

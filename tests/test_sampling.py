@@ -373,7 +373,7 @@ def test_only_models_and_samplers_are_sampled(model):
     with pytest.raises(TypeError, match="model"):
         sample(make_data(), SAMPLERS[0], **SIZE)
     with pytest.raises(TypeError, match="sampler"):
-        sample(model, "pg", **SIZE)
+        sample(model, 3, **SIZE)
 
 
 # Every parameter that defines the draws changes them

@@ -1,5 +1,6 @@
 """Samplers of one tree given the others, a module each; their compositions; the joint redraw of leaf values."""
 
+from .auto import auto_sampler
 from .base import StepInfo, StepParams, TreeSampler, draw_leaf_values
 from .cgm import CGM
 from .compose import Cycle, Mixture
@@ -12,4 +13,5 @@ from .rotate import Rotate
 from .text import format_sampler, parse_sampler
 
 __all__ = ["CGM", "Cycle", "GrowPrune", "JointLeaves", "Local", "Mixture", "ParticleGibbs", "Perturb", "Rotate",
-           "StepInfo", "StepParams", "TreeSampler", "draw_leaf_values", "format_sampler", "parse_sampler"]
+           "StepInfo", "StepParams", "TreeSampler", "auto_sampler", "draw_leaf_values", "format_sampler",
+           "parse_sampler"]

@@ -1,0 +1,73 @@
+"""The sampler that is used where none is named: chosen by the sizes of the problem."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..inputs import check_choice
+from ..ladder import Ladder
+from ..model import Model
+from .text import parse_sampler
+
+AUTO = "auto"
+
+
+class Choice(NamedTuple):
+    """A sampler and its ladder, for models with at least so many trees, rows and columns."""
+
+    sampler: str
+    ladder: Ladder | None = None
+    n_trees: int = 1
+    n_rows: int = 1
+    n_dims: int = 1
+
+
+# The first row whose sizes the model reaches is taken; every model reaches those of the last one.
+CHOICES = (
+    Choice("0.5*growprune | 0.5*local(subset=2)", n_trees=20),
+    Choice("0.4*local(descend=0.7) | 0.2*cgm(move_probs=(0.0, 0.0, 0.5, 0.5)) | 0.2*perturb | 0.2*rotate",
+           ladder=Ladder(n_rungs=8, t_min=0.1, every=20)),
+)
+
+
+def auto_sampler(model):
+    """The sampler "auto" of a model: a function of its numbers of trees, rows and columns alone.
+
+    Parameters
+    ----------
+    model : Model
+
+    Returns
+    -------
+    sampler : TreeSampler
+    ladder : Ladder or None
+        Parallel tempering to go with it.
+
+    Raises
+    ------
+    TypeError
+        `model` is no Model.
+    """
+    if not isinstance(model, Model):
+        raise TypeError(f"model must be a Model, got {type(model).__name__}")
+    sizes = (model.n_trees, model.dataset.n_rows, model.dataset.n_dims)
+    found = next(choice for choice in CHOICES
+                 if all(size >= least for size, least in zip(sizes, choice[2:], strict=True)))
+    return parse_sampler(found.sampler), found.ladder
+
+
+def resolve_sampler(sampler, model):
+    """The sampler that a text stands for, `AUTO` included; whatever else is given is returned as it is."""
+    if not isinstance(sampler, str):
+        return sampler
+    return auto_sampler(model)[0] if sampler == AUTO else parse_sampler(sampler)
+
+
+def resolve_ladder(ladder, sampler, model):
+    """A Ladder or None: what was given, or for `AUTO` what goes with the sampler, none with one that was named."""
+    if isinstance(ladder, str):
+        check_choice(ladder, "ladder", (AUTO,))
+        return auto_sampler(model)[1] if isinstance(sampler, str) and sampler == AUTO else None
+    if not (ladder is None or isinstance(ladder, Ladder)):
+        raise TypeError(f"ladder must be a Ladder, {AUTO!r} or None, got {type(ladder).__name__}")
+    return ladder

@@ -1,0 +1,141 @@
+"""The sampler "auto", samplers as texts in sample() and Ensemble, and what a run says of what made it."""
+
+import concurrent.futures
+
+import numpy as np
+import pytest
+from chain_helpers import assert_same, make_data, make_model
+
+import bart
+from bart.samplers import auto
+from bart.samplers.auto import CHOICES, Choice, auto_sampler
+
+SIZE = {"n_burn": 5, "n_draws": 6, "n_chains": 2, "seed": 4, "progress": False}
+FEW, MANY = 3, 25
+LADDER = bart.Ladder(n_rungs=2, t_min=0.5)
+
+
+def test_every_choice_is_a_sampler_and_every_model_has_one():
+    for choice in CHOICES:
+        assert bart.format_sampler(bart.parse_sampler(choice.sampler)) == choice.sampler
+        assert choice.ladder is None or isinstance(choice.ladder, bart.Ladder)
+    assert CHOICES[-1][2:] == (1, 1, 1)
+
+
+def test_the_first_choice_whose_sizes_are_reached_is_taken(monkeypatch):
+    rows = (Choice("cgm", None, n_trees=9), Choice("pg", LADDER, n_rows=50), Choice("rotate + cgm", None, n_dims=3),
+            Choice("growprune"))
+    monkeypatch.setattr(auto, "CHOICES", rows)
+    cases = {(9, 50, 3): 0, (9, 10, 1): 0, (8, 50, 3): 1, (8, 49, 3): 2, (8, 49, 2): 3}
+    for (n_trees, *shape), expected in cases.items():
+        model = bart.Model(*make_data(*shape), n_trees=n_trees)
+        sampler, ladder = auto_sampler(model)
+        assert (bart.format_sampler(sampler), ladder) == rows[expected][:2]
+
+
+@pytest.mark.parametrize("n_trees", [FEW, MANY])
+def test_auto_is_the_default_and_stands_for_its_parts(n_trees):
+    """The same bits as of the sampler and the ladder named, on threads and in other processes too."""
+    model = make_model(n_trees)
+    sampler, ladder = auto_sampler(model)
+    post = bart.sample(model, **SIZE)
+    assert_same(post, bart.sample(model, "auto", ladder="auto", **SIZE))
+    assert_same(post, bart.sample(model, sampler, ladder=ladder, **SIZE))
+    assert_same(post, bart.sample(model, executor=2, **SIZE))
+    with concurrent.futures.ProcessPoolExecutor(2) as pool:
+        assert_same(post, bart.sample(model, executor=pool, **SIZE))
+    assert post.sampler == bart.format_sampler(sampler) and bart.parse_sampler(post.sampler) == sampler
+    assert post.ladder == (None if ladder is None else repr(ladder))
+    assert repr(post.sampler) in repr(post)
+
+
+def test_a_ladder_goes_with_auto_alone_unless_it_is_named():
+    model = make_model(FEW)
+    assert bart.sample(model, **SIZE).ladder is not None
+    assert bart.sample(model, ladder=None, **SIZE).ladder is None
+    assert bart.sample(model, ladder=LADDER, **SIZE).ladder == repr(LADDER)
+    for sampler in ("cgm", bart.CGM(), bart.format_sampler(auto_sampler(model)[0])):
+        assert bart.sample(model, sampler, **SIZE).ladder is None
+    assert bart.sample(model, "cgm", ladder=LADDER, **SIZE).ladder == repr(LADDER)
+    assert bart.sample(make_model(MANY), ladder=LADDER, **SIZE).ladder == repr(LADDER)
+
+
+def test_texts_are_samplers():
+    """The paper's kernel is one word away."""
+    model = make_model(FEW)
+    for text, sampler in (("pg", bart.ParticleGibbs(n_particles=10, resampling="multinomial", final="plain")),
+                          ("cgm + joint(every=2)", bart.Cycle(bart.CGM(), bart.JointLeaves(every=2)))):
+        post = bart.sample(model, text, **SIZE)
+        assert_same(post, bart.sample(model, sampler, **SIZE))
+        assert post.sampler == text
+        made = [bart.Ensemble(model, one, np.random.default_rng(1)) for one in (text, sampler)]
+        np.testing.assert_array_equal(*(ensemble.run(9)["sigma"] for ensemble in made))
+        assert made[0].sampler == sampler
+    assert bart.Ensemble(model, "auto", np.random.default_rng(1)).sampler == auto_sampler(model)[0]
+
+
+@pytest.mark.parametrize("make", [
+    lambda model, text: bart.sample(model, text, **SIZE),
+    lambda model, text: bart.Ensemble(model, text, np.random.default_rng(1)),
+])
+@pytest.mark.parametrize("text", ["", "automatic", "pg(n_particles=0)", "auto + cgm", "joint", "Auto"])
+def test_bad_texts_are_refused_by_name(make, text):
+    with pytest.raises(ValueError, match=r"\bsampler\b"):
+        make(make_model(FEW), text)
+
+
+@pytest.mark.parametrize("ladder", ["none", "", False, 8])
+def test_bad_ladders_are_refused_by_name(ladder):
+    for sampler in ("auto", "cgm"):
+        with pytest.raises((TypeError, ValueError), match=r"\bladder must be\b"):
+            bart.sample(make_model(FEW), sampler, ladder=ladder, **SIZE)
+
+
+def test_only_a_model_has_an_automatic_sampler():
+    with pytest.raises(TypeError, match="model must be a Model"):
+        auto_sampler(make_data())
+
+
+def test_a_checkpoint_knows_what_auto_stood_for(tmp_path, monkeypatch):
+    """A run is resumed under either name; where "auto" has come to mean something else it is refused."""
+    model, folder = make_model(MANY), {"checkpoint": tmp_path / "run"}
+    bart.sample(model, **{**SIZE, "n_draws": 2}, **folder)
+    post = bart.sample(model, auto_sampler(model)[0], **SIZE, **folder)
+    assert_same(post, bart.sample(model, **SIZE))
+    for choice, other in ((Choice("cgm"), "sampler"), (CHOICES[0]._replace(ladder=LADDER), "run")):
+        monkeypatch.setattr(auto, "CHOICES", (choice,))
+        with pytest.raises(ValueError, match=f"other {other}"):
+            bart.sample(model, **SIZE, **folder)
+    with pytest.raises(ValueError, match="other sampler"):
+        bart.sample(model, "pg", **SIZE, **folder)
+
+
+def test_what_made_a_run_is_stored_with_it(tmp_path):
+    post = bart.sample(make_model(FEW), **SIZE)
+    post.save(tmp_path / "run.npz")
+    found = bart.load(tmp_path / "run.npz")
+    assert (found.sampler, found.ladder, repr(found)) == (post.sampler, post.ladder, repr(post))
+
+
+class Own(bart.TreeSampler):
+    """A sampler without a text."""
+
+    def __init__(self, p):
+        self.p = p
+
+    def __repr__(self):
+        return f"Own({self.p})"
+
+    def step(self, state, target, params, rng):
+        return bart.GrowPrune(self.p).step(state, target, params, rng)
+
+
+def test_a_sampler_of_ones_own_is_recorded_by_what_it_says():
+    post = bart.sample(make_model(FEW), Own(0.3), **SIZE)
+    assert post.sampler == "Own(0.3)" and post.ladder is None
+
+
+def test_several_chains_start_dispersed_by_default():
+    model = make_model(MANY)
+    assert bart.sample(model, **{**SIZE, "n_chains": 5}).starts == ["empty", "prior", "overgrown", "smc", "empty"]
+    assert bart.sample(model, **{**SIZE, "n_chains": 1}).starts == ["empty"]
