@@ -17,9 +17,14 @@ from .samplers.compose import split_sampler
 __all__ = ["Ensemble"]
 
 INTEGER_TRACES = ("n_leaves", "depth", "row_visits")
-STARTS = ("empty", "prior", "overgrown", "smc")
+STARTS = ("empty", "prior", "overgrown", "smc", "grow")
 TREE_ORDERS = ("sequential", "random")
 SMC_PARTICLES = 100
+# Unconditional filters, by start. One particle is never weighed against another, so that it is not resampled either.
+FILTERS = {
+    "smc": {"n_particles": SMC_PARTICLES, "clamped": False},
+    "grow": {"n_particles": 1, "clamped": False, "optimal": True, "ess_threshold": 0.0},
+}
 OVERGROWN_LEAVES = 4
 # Rows read in one call of the compiled sweep (a node's fixed cost counts as 500): 10 to 200 ms, after which an
 # interrupt is seen.
@@ -42,9 +47,10 @@ class Ensemble:
         All randomness but the thresholds of stored trees, which take a generator spawned from it.
     init : str or sequence
         "empty" (stumps), "prior" (trees from the prior), "overgrown" (`init_leaves` leaves a tree by random splits),
-        "smc" (each tree from an unconditional particle filter with 100 particles), or one structure a tree as nested
-        tuples. Leaf values come from their prior for "empty" (the paper), "prior" and "overgrown", from their
-        posterior given the trees before them otherwise.
+        "smc" (each tree from an unconditional particle filter with 100 particles), "grow" (each tree grown from its
+        root, every node stopped or split in proportion to prior times likelihood one step ahead), or one structure a
+        tree as nested tuples. Leaf values come from their prior for "empty" (the paper), "prior" and "overgrown";
+        otherwise they, and the trees of "smc" and "grow", are drawn given the trees before them.
     tree_order : str
         "sequential", or "random": a fresh permutation in each sweep.
     init_leaves : int, optional
@@ -171,7 +177,7 @@ class Ensemble:
 
     def _start(self, init, init_leaves):
         kernel, rng = self._kernel, self.rng
-        smc = KernelPlan(n_particles=SMC_PARTICLES, clamped=False)
+        plan = KernelPlan(**FILTERS[init]) if isinstance(init, str) and init in FILTERS else None
         for j, state in enumerate(self.trees):
             if not isinstance(init, str):
                 state.structure = init[j]
@@ -184,8 +190,8 @@ class Ensemble:
                 state.leaf_values = kernel.leaf_mean + sd * rng.standard_normal(state.n_leaves)
                 continue
             target = kernel.residual.copy()
-            if isinstance(init, str):
-                state.step(smc, target, self._params(), rng)
+            if plan is not None:
+                state.step(plan, target, self._params(), rng)
             kernel.finish_tree(j, target, False, False, 0, rng)
         kernel.position = 0
         kernel.set_residual()

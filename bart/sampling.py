@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 
+from .backfitting import STARTS
 from .chain import START_KINDS, TRACES, Chain, ChainPlan, Forests, advance, join_segments
 from .checkpoints import CheckpointFolder, describe, fingerprints
 from .inputs import check_choice, check_count, check_flag, check_real
@@ -76,7 +77,7 @@ def sample(
     init : str or list
         "dispersed", the default, takes the kinds "empty", "prior", "overgrown", "smc" in turn by number of the
         chain, so that R-hat compares chains from different places (one chain alone starts empty); one kind for all
-        chains; or a list taken in turn, each entry a kind or a list of the
+        chains, these or "grow" (see `Ensemble`); or a list taken in turn, each entry a kind or a list of the
         structures of all trees (``None`` for a leaf, else ``(dim, code, left, right)``).
     init_leaves : int, optional
         Leaves a tree of the start "overgrown"; 4 by default.
@@ -356,7 +357,7 @@ def _report_size(model, plan, n_chains):
 
 def _starts(init, n_chains, n_trees):
     if isinstance(init, str):
-        check_choice(init, "init", ("dispersed", *START_KINDS))
+        check_choice(init, "init", ("dispersed", *STARTS))
         kinds = START_KINDS if init == "dispersed" else (init,)
     elif isinstance(init, (list, tuple)) and len(init):
         kinds = [_start(f"init[{place}]", entry, n_trees) for place, entry in enumerate(init)]
@@ -367,7 +368,7 @@ def _starts(init, n_chains, n_trees):
 
 def _start(name, entry, n_trees):
     if isinstance(entry, str):
-        return check_choice(entry, name, START_KINDS)
+        return check_choice(entry, name, STARTS)
     if not isinstance(entry, list) or len(entry) != n_trees:
         raise ValueError(f"{name} must be a kind of start or a list of {n_trees} structures, got {entry!r}")
     return entry

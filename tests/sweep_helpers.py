@@ -24,7 +24,7 @@ IRREDUCIBLE = {
                             (0.3, bart.ParticleGibbs(3, region="subtree", proposal="optimal", subset=1))),
 }
 SAMPLERS = IRREDUCIBLE | {"perturb": bart.Perturb(), "rotate": bart.Rotate()}
-STARTS = ("empty", "prior", "overgrown", "smc")
+STARTS = ("empty", "prior", "overgrown", "smc", "grow")
 ORDERS = ("sequential", "random")
 TRACES = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed", "row_visits")
 

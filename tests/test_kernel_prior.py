@@ -277,7 +277,7 @@ def test_exchangeable_columns_are_used_alike(sampler, rng):
 def test_columns_of_weight_zero_are_never_split(sampler, rng):
     X = rng.random((60, 4))
     weights = (1, 0, 1, 1)
-    for start in ("empty", "prior", "overgrown", "smc"):
+    for start in ("empty", "prior", "overgrown", "smc", "grow"):
         store = ForestStore(5)
         model = bart.Model(X, X[:, 1] + 0.1 * rng.random(60), n_trees=5, dim_weights=weights)
         bart.Ensemble(model, SAMPLERS[sampler], rng, init=start).run(200, store=store)

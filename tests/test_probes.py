@@ -212,8 +212,8 @@ def test_probe_22_model_parameters_change_the_forests(change):
 
 
 @pytest.mark.parametrize("change", [
-    {"n_burn": 4}, {"thin": 2}, {"init": "prior"}, {"init": "smc"}, {"init": "overgrown", "init_leaves": 8},
-    {"init": "overgrown"}, {"tree_order": "random"}, {"seed": 6},
+    {"n_burn": 4}, {"thin": 2}, {"init": "prior"}, {"init": "smc"}, {"init": "grow"}, {"init": "overgrown"},
+    {"init": "overgrown", "init_leaves": 8}, {"tree_order": "random"}, {"seed": 6},
 ], ids=str)
 def test_probe_22_sampling_parameters_change_the_draws(change):
     base = SIZE | {"init": "overgrown" if "init_leaves" in change else "empty"}
@@ -221,7 +221,7 @@ def test_probe_22_sampling_parameters_change_the_draws(change):
     assert not np.array_equal(first["sigma"], other["sigma"])
 
 
-@pytest.mark.parametrize("start", ["empty", "prior", "smc"])
+@pytest.mark.parametrize("start", ["empty", "prior", "smc", "grow"])
 def test_probe_22_leaves_of_a_start_that_has_none_are_refused(start, rng):
     """`init_leaves` is the size of an overgrown start alone."""
     with pytest.raises(ValueError, match="init_leaves"):

@@ -115,7 +115,7 @@ for n, levels in ((1, 2), (37, 3), (700, 40), (700, 100000)):
                     bart.Mixture(bart.Local(), bart.Cycle(bart.Perturb(), bart.Rotate(), bart.Local(subset=1))),
                     bart.Cycle(bart.GrowPrune(), bart.Mixture(bart.CGM(), bart.ParticleGibbs(2)),
                                bart.JointLeaves(every=12))):
-        for start in ("smc", "overgrown"):
+        for start in ("smc", "overgrown", "grow"):
             store = ForestStore(4)
             ensemble = bart.Ensemble(model, sampler, rng, init=start,
                                      init_leaves=300 if start == "overgrown" else None)

@@ -471,7 +471,7 @@ def test_the_pickle_is_no_larger_than_the_memory(model):
 def test_a_chain_travels_between_processes(model):
     plan = ChainPlan(n_burn=3, n_draws=8, keep_burn_trees=True)
     seeds = np.random.SeedSequence(3).spawn(2)
-    for start in ("overgrown", "prior"):
+    for start in ("overgrown", "prior", "grow"):
         plain, moved = (Chain(model, SAMPLERS[2], plan, seeds[1], start) for _ in range(2))
         expected = [plain.advance(60.0), plain.advance(60.0)]
         found = []

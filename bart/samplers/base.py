@@ -71,7 +71,7 @@ class StepInfo(NamedTuple):
         - rotate: the rows of the parent and of both middle nodes, the child before the move and the one after it.
         - pg: for each split that a free particle draws, be it chosen or not, the rows of the node it splits; and the
           rows of all internal nodes of the old tree, as the clamped particle is weighted anew (there is none in the
-          unconditional filter of the start "smc").
+          unconditional filters of the starts "smc" and "grow").
 
         Rejected proposals count as accepted ones do. 0 where nothing is tried: no candidate for the move, a change or
         perturb that draws the rule already there, one particle alone; and from a sampler that does not say.
