@@ -86,7 +86,7 @@ class Ensemble:
         if init_leaves is not None and init != "overgrown":
             raise ValueError(f"init_leaves={init_leaves} has no effect with init={init!r}")
         leaves = OVERGROWN_LEAVES if init_leaves is None else check_count(init_leaves, "init_leaves")
-        self.model, self.sampler, self.rng = model, resolve_sampler(sampler, model), rng
+        self.model, self.sampler, self.rng = model, sampler, rng
         self._n_joint = 0                   # sweeps after which what acts between sweeps was last done
         self._threshold_rng = rng.spawn(1)[0]
         noise, leaf = model.noise_prior, model.leaf_prior
@@ -105,14 +105,14 @@ class Ensemble:
 
     @property
     def sampler(self):
-        """What updates the trees. May be set, from the next tree on."""
+        """What updates the trees. May be set, to a sampler or its text, from the next tree on."""
         return self._sampler
 
     @sampler.setter
     def sampler(self, sampler):
-        self._tree_sampler, self._of_sweeps = split_sampler(sampler)
+        self._sampler = resolve_sampler(sampler, self.model)
+        self._tree_sampler, self._of_sweeps = split_sampler(self._sampler)
         self._plan = self._tree_sampler.plan()
-        self._sampler = sampler
 
     @property
     def residual(self):
