@@ -71,6 +71,8 @@ def test_texts_are_samplers():
         made = [bart.Ensemble(model, one, np.random.default_rng(1)) for one in (text, sampler)]
         np.testing.assert_array_equal(*(ensemble.run(9)["sigma"] for ensemble in made))
         assert made[0].sampler == sampler
+        made[0].sampler = "growprune"
+        assert made[0].sampler == bart.GrowPrune()
     assert bart.Ensemble(model, "auto", np.random.default_rng(1)).sampler == auto_sampler(model)[0]
 
 
