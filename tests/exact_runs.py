@@ -40,7 +40,9 @@ SAMPLERS = {
     "subtree optimal C=3 subset 1 share .3": ParticleGibbs(3, "systematic", 0.5, proposal="optimal", subset=1,
                                                            prior_share=0.3, region="subtree", descend=0.7),
     "local": Local(),
-    "local subset 1": Local(subset=1, descend=0.7),
+    "local subset 1": Local(subset=1),
+    "local slot": Local(descend=0.5),
+    "local slot subset 1": Local(subset=1, descend=0.7),
     "cycle local perturb rotate": Cycle(Local(), Perturb(), Rotate()),
     "mixture local / subtree optimal": Mixture((0.7, Local()), (0.3, _SUBTREE)),
 }

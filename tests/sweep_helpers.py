@@ -19,7 +19,7 @@ IRREDUCIBLE = {
     "subtree": bart.ParticleGibbs(4, region="subtree"),
     "subtree-optimal": bart.ParticleGibbs(3, "systematic", 0.5, "forced", proposal="optimal", region="subtree"),
     "local": bart.Local(),
-    "local-subset": bart.Local(subset=2, descend=0.7),
+    "local-slot": bart.Local(subset=2, descend=0.7),
     "mixture": bart.Mixture((0.7, bart.Cycle(bart.Local(), bart.Perturb(), bart.Rotate())),
                             (0.3, bart.ParticleGibbs(3, region="subtree", proposal="optimal", subset=1))),
 }

@@ -19,7 +19,7 @@ SAMPLERS = {
     "pg-killing": (bart.ParticleGibbs(4, "killing"), 14_000),
 }
 
-_LOCAL = bart.Local(descend=0.6)
+_LOCAL = bart.Local()
 _SUBTREE = bart.ParticleGibbs(3, ess_threshold=0.5, final="forced", proposal="optimal", region="subtree")
 # Sweeps of a chain on few trees.
 ON_FEW_TREES = {
@@ -29,7 +29,8 @@ ON_FEW_TREES = {
     "optimal-subset": (bart.ParticleGibbs(3, "systematic", 0.5, proposal="optimal", subset=2, prior_share=0.1), 15_000),
     "subtree": (bart.ParticleGibbs(10, ess_threshold=0.5, final="forced", region="subtree"), 30_000),
     "subtree-optimal": (_SUBTREE, 20_000),
-    "local": (_LOCAL, 60_000),
+    "local": (_LOCAL, 40_000),
+    "local-slot": (bart.Local(descend=0.6), 60_000),
     "cycle": (bart.Cycle(_LOCAL, bart.Perturb(), bart.Rotate(), bart.JointLeaves(every=5)), 30_000),
     "mixture": (bart.Mixture((0.7, _LOCAL), (0.3, _SUBTREE)), 30_000),
 }

@@ -33,7 +33,8 @@ HEAVY = {
     "optimal-forced": bart.ParticleGibbs(3, "systematic", 0.6, "forced", proposal="optimal"),
     "optimal-subset": bart.ParticleGibbs(2, "killing", proposal="optimal", subset=1, prior_share=0.3),
     "subtree": bart.ParticleGibbs(5, region="subtree"),
-    "local-subset": bart.Local(subset=1, descend=0.7),
+    "local-subset": bart.Local(subset=1),
+    "local-slot": bart.Local(subset=1, descend=0.7),
 }
 CASES = [*SAMPLERS, *(pytest.param(name, marks=pytest.mark.long) for name in HEAVY)]
 

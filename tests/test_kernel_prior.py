@@ -26,7 +26,8 @@ SAMPLERS = {
     "pg-killing": bart.ParticleGibbs(3, "killing"),
     "pg-optimal": bart.ParticleGibbs(3, proposal="optimal", subset=2, prior_share=0.2),
     "subtree-optimal": bart.ParticleGibbs(3, proposal="optimal", region="subtree", final="forced"),
-    "local": bart.Local(descend=0.7),
+    "local": bart.Local(),
+    "local-slot": bart.Local(descend=0.7),
     "cycle": bart.Cycle(bart.Local(), bart.Perturb(), bart.Rotate(), bart.ParticleGibbs(4, region="subtree")),
 }
 # Ties, and 0.41 and 0.45 lie between two of four cut points of the grid.
@@ -90,7 +91,7 @@ def check_law(ensemble, problem, n_sweeps):
 
 def enough(sampler):
     """Local moves go one node at a time, and that at a random slot seldom comes to a deep one."""
-    return 30 if sampler.startswith("pg") else 600 if sampler == "local" else 120
+    return 30 if sampler.startswith("pg") else 600 if sampler == "local-slot" else 120
 
 
 @pytest.mark.parametrize("cuts", CUTS)

@@ -19,12 +19,13 @@ SAMPLERS = {
     "growprune": (bart.GrowPrune(), 120),
     "pg": (bart.ParticleGibbs(4), 20),
     "optimal": (bart.ParticleGibbs(3, ess_threshold=0.5, final="forced", proposal="optimal"), 6),
-    "local": (bart.Local(), 120),
+    "local": (bart.Local(), 60),
     "cycle": (bart.Cycle(bart.Local(), bart.ParticleGibbs(3, proposal="optimal", region="subtree"), bart.Perturb(),
                          bart.Rotate(), bart.JointLeaves(every=5)), 25),
 }
 HEAVY = {
     "cgm": (bart.CGM(), 60),
+    "local-slot": (bart.Local(descend=0.6), 120),
     "subtree": (bart.ParticleGibbs(5, region="subtree"), 60),
     "optimal-subset": (bart.ParticleGibbs(2, proposal="optimal", subset=1, prior_share=0.3), 60),
     "subtree-optimal": (bart.ParticleGibbs(2, proposal="optimal", region="subtree", ess_threshold=0.0,

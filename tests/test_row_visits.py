@@ -99,10 +99,12 @@ def test_a_subtree_by_hand(rng):
 def test_local_by_hand(rng):
     tree = (0, 1, (0, 0, None, None), None)
     assert visits(line(4), tree, bart.Local(), rng) == {("local", 2), ("local", 0)}
-    assert visits(line(4), None, bart.Local(), rng) == {("local", 4), ("local", 0)}
+    assert visits(line(4), None, bart.Local(), rng) == {("local", 4)}
+    assert visits(line(4), tree, bart.Local(descend=0.5), rng) == {("local", 2), ("local", 0)}
+    assert visits(line(4), None, bart.Local(descend=0.5), rng) == {("local", 4), ("local", 0)}
     plane = Problem(np.repeat(np.arange(4)[:, None], 3, axis=1), [0.3, -0.2, 0.5, 0.1], 1.0, 1.0)
     for subset, n_columns in ((None, 3), (2, 2), (7, 3)):
-        assert visits(plane, None, bart.Local(subset), rng) == {("local", 4 * n_columns), ("local", 0)}
+        assert visits(plane, None, bart.Local(subset), rng) == {("local", 4 * n_columns)}
 
 
 @pytest.mark.parametrize("n_particles", [1, 2, 7])
