@@ -26,8 +26,8 @@ DEBUG, MUTANTS, ANNOTATE = flag("BART_DEBUG"), flag("BART_MUTANTS"), flag("BART_
 # In dependency order: a kernel cimports only from those above it.
 KERNELS = [
     "rng", "rowops_baseline", "rowops_avx2", "rowops", "columns", "suffstat", "tree", "nodeset", "team", "pool",
-    "workspace", "splits", "looks", "optimal", "moves", "subtrees", "change_swap", "perturb_rotate", "resampling",
-    "adopt", "particles", "local", "starts", "forest", "cholesky", "plan", "state", "joint", "sweep",
+    "workspace", "splits", "looks", "optimal", "moves", "subtrees", "change_swap", "perturb_rotate", "regions",
+    "resampling", "adopt", "particles", "local", "starts", "forest", "cholesky", "plan", "state", "joint", "sweep",
     "testing", "testing_rows",
 ]
 X86 = platform.machine().lower() in ("x86_64", "amd64", "i686")

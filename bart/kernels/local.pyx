@@ -8,8 +8,8 @@ from bart.kernels.columns cimport log_stop_at, p_split_at
 from bart.kernels.looks cimport begin_looks
 from bart.kernels.moves cimport accept, begin_info, leaf_can_split
 from bart.kernels.optimal cimport Weights, draw_decision, draw_subset, log_cell_ratio, weigh_node
-from bart.kernels.particles cimport draw_slot, load_region, push_split
 from bart.kernels.pool cimport pool_can_split, pool_reserve, pool_split
+from bart.kernels.regions cimport draw_slot, load_region, push_split
 from bart.kernels.rng cimport below
 from bart.kernels.tree cimport NONE, ROOT, UNKNOWN, Tree, breadth_first, is_leaf, is_prunable
 from bart.kernels.types cimport MOVE_LOCAL, MUTANT, NO_MEMORY, OK, Decision, StepInfo

@@ -2,7 +2,6 @@
 
 from libc.stdint cimport int32_t
 from numpy.random cimport bitgen_t
-from bart.kernels.pool cimport Pool
 from bart.kernels.optimal cimport OptimalParams
 from bart.kernels.tree cimport Tree
 from bart.kernels.types cimport StepInfo
@@ -21,9 +20,5 @@ cdef struct ParticleParams:
     bint subtree                # redraw a subtree, else the tree
     double descend              # probability of each step down to the subtree's slot
 
-cdef int32_t draw_slot(const Tree* tree, double descend, bitgen_t* rng) noexcept nogil
-cdef int load_region(int32_t* n_old, Work* work, StepInfo* info, const Tree* tree, int32_t top,
-                     bint clamped) noexcept nogil
-cdef int32_t push_split(Pool* pool, int32_t previous, int32_t node, int32_t child) noexcept nogil
 cdef int step_particles(Tree* tree, Work* work, StepInfo* info, const Target* target, const ParticleParams* params,
                         bitgen_t* rng) noexcept nogil
