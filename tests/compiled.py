@@ -13,10 +13,11 @@ from twins import CGM as CGMTwin
 from twins import GrowPrune as GrowPruneTwin
 from twins_rules import Perturb as PerturbTwin
 from twins_rules import Rotate as RotateTwin
+from twins_rules import Splice as SpliceTwin
 
 from bart.data import RankCodes
 from bart.priors import TreePrior
-from bart.samplers import CGM, Cycle, GrowPrune, Local, Mixture, ParticleGibbs, Perturb, Rotate, StepParams
+from bart.samplers import CGM, Cycle, GrowPrune, Local, Mixture, ParticleGibbs, Perturb, Rotate, Splice, StepParams
 
 PAIRS = {
     "growprune": (GrowPrune, GrowPruneTwin),
@@ -24,6 +25,7 @@ PAIRS = {
     "pg": (ParticleGibbs, ParticleGibbsTwin),
     "perturb": (Perturb, PerturbTwin),
     "rotate": (Rotate, RotateTwin),
+    "splice": (Splice, SpliceTwin),
     "local": (Local, LocalTwin),
 }
 
@@ -66,8 +68,9 @@ COMPOSED = {
         "parts": [("cgm", {}), _KILLING, ("growprune", {})], "probabilities": (0.5, 0.25, 0.25)}), ("growprune", {})]}),
     "mixture-of-cycle": ("mixture", {"parts": [("cycle", {"parts": [_TWO, ("cgm", {})]}), ("growprune", {})],
                                      "probabilities": (0.4, 0.6)}),
-    "cycle-of-all": ("cycle", {"parts": [("rotate", {}), ("local", {"descend": 0.7}), ("perturb", {}), _SUBTREE,
-                                         ("perturb", {}), ("rotate", {}), ("growprune", {}), ("local", {})]}),
+    "cycle-of-all": ("cycle", {"parts": [("rotate", {}), ("local", {"descend": 0.7}), ("splice", {}), ("perturb", {}),
+                                         _SUBTREE, ("splice", {}), ("perturb", {}), ("rotate", {}),
+                                         ("growprune", {}), ("local", {})]}),
 }
 
 

@@ -9,7 +9,7 @@ from compiled import make_params, make_state
 from oracle import Problem
 
 import bart
-from bart import CGM, Cycle, GrowPrune, Local, Mixture, ParticleGibbs, Perturb, Rotate
+from bart import CGM, Cycle, GrowPrune, Local, Mixture, ParticleGibbs, Perturb, Rotate, Splice
 
 CASES = {case["name"]: case
          for case in json.loads((Path(__file__).parent / "golden" / "tiny_posteriors.json").read_text())}
@@ -18,6 +18,7 @@ SAMPLERS = {
     "GrowPrune": GrowPrune(),
     "CGM": CGM(),
     "CGM .25 .25 .40 .10": CGM(move_probs=(0.25, 0.25, 0.40, 0.10)),
+    "Splice": Splice(),
     "PG C=2": ParticleGibbs(2),
     "PG C=3": ParticleGibbs(3),
     "PG C=10": ParticleGibbs(10),

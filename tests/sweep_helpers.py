@@ -8,6 +8,7 @@ import bart
 IRREDUCIBLE = {
     "growprune": bart.GrowPrune(),
     "cgm": bart.CGM(),
+    "splice": bart.Splice(),
     "pg": bart.ParticleGibbs(4),
     "pg-systematic": bart.ParticleGibbs(3, "systematic", 0.5, "forced"),
     "pg-killing": bart.ParticleGibbs(3, "killing"),

@@ -49,6 +49,8 @@ MUTANTS = {
     26: ("depths of a subtree from 0", f"{OPTIMAL}[pg-subtree-optimal-3-line]"),
     27: ("path that leaves the tree drawn again", f"{OPTIMAL}[pg-subtree-optimal-3-line]"),
     28: ("unit of the histograms from the residual", f"{WITHIN}[local]"),
+    29: ("splice leaves depths as they were", f"{LOCAL}[splice-long_line]"),
+    31: ("splice counts one side of a new node", f"{LOCAL}[splice-line]"),
     60: ("old leaf values kept after the target was formed", f"{OWN_LOOP}[pg then local]"),
     61: ("target not formed after leaves were joined", f"{OWN_LOOP}[twice]"),
     62: ("diagonal of the joint factor taken twice", f"{JOINT}[1.0]"),

@@ -55,6 +55,16 @@ def test_perturb_and_rotate_by_hand(rng):
     assert visits(line(4), None, bart.Perturb(), rng) == {("perturb", 0)}
 
 
+def test_splice_by_hand(rng):
+    tree = (0, 1, (0, 0, None, None), None)
+    # Deleting the lower node or the leaf 23: rules are asked of two rows, or of four and two. Inserting asks the rows
+    # of any node with a rule, once for the new rule and once for each old one that moves down: 4 + 6, 2 + 2, 2.
+    assert visits(line(4), tree, bart.Splice(), rng) == {("delete", 2), ("delete", 6), ("insert", 10), ("insert", 4),
+                                                         ("insert", 2), ("insert", 0)}
+    assert visits(line(4), None, bart.Splice(), rng) == {("delete", 0), ("insert", 4)}
+    assert visits(line(1), None, bart.Splice(), rng) == {("delete", 0), ("insert", 0)}
+
+
 def test_a_move_without_a_candidate_costs_nothing(rng):
     assert visits(line(4), None, bart.CGM(), rng) == {("grow", 4), ("prune", 0), ("change", 0), ("swap", 0)}
     whole = (0, 0, None, None)

@@ -13,6 +13,7 @@ PARSED = {
     "cgm": CGM,
     "pg": PG,
     "pg()": PG,
+    "splice + cgm": bart.Cycle(bart.Splice(), CGM),
     "joint(every=7)": bart.JointLeaves(7),
     "pg(n_particles=2, final=forced)": bart.ParticleGibbs(2, final="forced"),
     "pg(resampling='killing', ess_threshold=None)": bart.ParticleGibbs(resampling="killing"),

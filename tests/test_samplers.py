@@ -19,6 +19,7 @@ SAMPLERS = {
     "cgm": bart.CGM((0.25, 0.25, 0.40, 0.10)),
     "perturb": bart.Perturb(),
     "rotate": bart.Rotate(),
+    "splice": bart.Splice(),
     "pg": bart.ParticleGibbs(4),
     "pg-killing": bart.ParticleGibbs(3, "killing", 0.5, "forced", max_stages=1000),
     "authors": bart.ParticleGibbs(4, bookkeeping="authors"),
@@ -70,8 +71,8 @@ def test_repr_makes_the_same_sampler(sampler):
 
 
 def test_names_and_plans():
-    kinds = (bart.GrowPrune, bart.CGM, bart.ParticleGibbs, bart.Perturb, bart.Rotate, bart.Local)
-    assert [kind.name for kind in kinds] == ["growprune", "cgm", "pg", "perturb", "rotate", "local"]
+    kinds = (bart.GrowPrune, bart.CGM, bart.ParticleGibbs, bart.Perturb, bart.Rotate, bart.Local, bart.Splice)
+    assert [kind.name for kind in kinds] == ["growprune", "cgm", "pg", "perturb", "rotate", "local", "splice"]
     for sampler in SAMPLERS.values():
         assert isinstance(sampler, bart.TreeSampler) and isinstance(sampler.plan(), KernelPlan)
     assert bart.TreeSampler().plan() is None
@@ -98,7 +99,7 @@ def test_what_a_step_says_is_true(sampler, rng):
         assert (info.n_stages > 0) == (info.move == "pg") or sampler == "pg-subtree" and not info.changed   # no place
         moves.add(info.move)
     known = {"growprune": {"grow", "prune"}, "cgm": {"grow", "prune", "change", "swap"}, "perturb": {"perturb"},
-             "rotate": {"rotate"}, "local": {"local"}}
+             "rotate": {"rotate"}, "local": {"local"}, "splice": {"insert", "delete"}}
     assert moves == known.get(sampler, {"pg"})
 
 

@@ -5,18 +5,19 @@ from itertools import product
 import numpy as np
 import pytest
 from compiled import COMPOSED, make_pair
-from oracle import bfs
+from oracle import bfs, n_leaves
 from tiny import PROBLEMS
 from twin_particles import ParticleGibbs
 from twin_random import outcomes, transition_matrix
 from twins import CGM, GrowPrune, nodes_of
-from twins_rules import Perturb, Rotate, rotate
+from twins_rules import Perturb, Rotate, Splice, rotate
 
 LOCAL = {
     "growprune": lambda problem: GrowPrune(problem),
     "growprune-.3": lambda problem: GrowPrune(problem, 0.3),
     "cgm": lambda problem: CGM(problem),
     "cgm-unequal": lambda problem: CGM(problem, (0.25, 0.25, 0.40, 0.10)),
+    "splice": lambda problem: Splice(problem),
 }
 # Not irreducible: the posterior is one of their invariant laws.
 RULES = {"perturb": lambda problem: Perturb(problem), "rotate": lambda problem: Rotate(problem)}
@@ -135,6 +136,19 @@ def test_rotations_undo_each_other_and_keep_the_partition():
             assert Rotate(problem).law(tree).get(turned, 0.0) > 0
             seen += 1
     assert seen > 50
+
+
+def test_splices_undo_each_other():
+    """Every tree that a step reaches may step back; within trees too, where a subtree moves that has rules."""
+    problem = PROBLEMS["terrace"]()
+    twin, inside = Splice(problem), 0
+    laws = {tree: twin.law(tree) for tree in problem.posterior().trees}
+    for tree, law in laws.items():
+        for new in law:
+            assert laws[new].get(tree, 0.0) > 0
+            if tree and new and n_leaves(new) > n_leaves(tree):
+                inside += (new[2] is None) != (new[3] is None) and tree in new[2:]
+    assert inside > 50
 
 
 def edges_of_one_dimension(tree):

@@ -14,7 +14,7 @@ from twin_random import from_generator, outcomes, scripted, stationary, transiti
 from twin_resampling import SCHEMES
 from twins import CGM, MUTANTS, GrowPrune, draw_rule
 from twins_rules import MUTANTS as RULE_MUTANTS
-from twins_rules import Perturb, Rotate
+from twins_rules import Perturb, Rotate, Splice
 
 WEIGHTS = [(0.5, 0.5), (0.05, 0.95), (0.2, 0.5, 0.3), (0.7, 0.1, 0.15, 0.05), (1 / 3, 1 / 3, 1 / 3),
            (1.0, 0.0, 0.0), (0.0, 0.4, 0.6)]
@@ -38,6 +38,7 @@ PERTURB_MUTANTS = {"mass of the codes left out": "line", "interval around the ol
 # Four rows in a line are too few to see the first.
 ROTATE_MUTANTS = {"parent first": "long_line", "always accepted": "line", "depths left out": "terrace",
                   "rules left out": "terrace"}
+SPLICE_MUTANTS = {"pairs before the move": "line", "side left out": "line", "depths not shifted": "line"}
 PARTICLE_MUTANTS = {
     "reference outside the pool": ("line", {}),
     "sorted draws, one overwritten": ("line", {}),
@@ -108,6 +109,12 @@ def test_mutants_of_rotate_are_caught(mutant):
     assert gap(Rotate(problem, mutant=mutant), problem) > 1e-6
 
 
+@pytest.mark.parametrize("mutant", SPLICE_MUTANTS)
+def test_mutants_of_splice_are_caught(mutant):
+    problem = PROBLEMS[SPLICE_MUTANTS[mutant]]()
+    assert gap(Splice(problem, mutant=mutant), problem) > 1e-6
+
+
 @pytest.mark.parametrize("mutant", PARTICLE_MUTANTS)
 def test_mutants_of_particle_gibbs_are_caught(mutant):
     name, options = PARTICLE_MUTANTS[mutant]
@@ -149,6 +156,7 @@ def test_every_mutant_is_tested():
     assert set(PARTICLE_MUTANTS) == set(MUTANTS["ParticleGibbs"])
     assert set(PERTURB_MUTANTS) == set(RULE_MUTANTS["Perturb"])
     assert set(ROTATE_MUTANTS) == set(RULE_MUTANTS["Rotate"])
+    assert set(SPLICE_MUTANTS) == set(RULE_MUTANTS["Splice"])
     assert set(OPTIMAL_MUTANTS) == set(MUTANTS["optimal"])
     assert set(SUBTREE_MUTANTS) == set(MUTANTS["subtree"])
     assert set(LOCAL_TWIN_MUTANTS) == set(MUTANTS["Local"])
@@ -272,7 +280,7 @@ TWINS = {"growprune": lambda p: GrowPrune(p), "cgm": lambda p: CGM(p)} | {
     "pg-optimal": lambda p: ParticleGibbs(p, 2, proposal="optimal", prior_share=0.3, cells=cells_of_width(p, 2)),
     "pg-subtree": lambda p: ParticleGibbs(p, 2, region="subtree"),
     "pg-optimal-subtree": lambda p: ParticleGibbs(p, 2, proposal="optimal", region="subtree"),
-    "local": lambda p: Local(p, cells=cells_of_width(p, 2))}
+    "local": lambda p: Local(p, cells=cells_of_width(p, 2)), "splice": lambda p: Splice(p)}
 
 
 @pytest.mark.parametrize("name", TWINS)

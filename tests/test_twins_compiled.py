@@ -26,6 +26,7 @@ SAMPLERS = {
     "cgm-authors": ("cgm", {"bookkeeping": "authors"}),
     "perturb": ("perturb", {}),
     "rotate": ("rotate", {}),
+    "splice": ("splice", {}),
     "pg-1": ("pg", {"n_particles": 1}),
     "pg-2": ("pg", {"n_particles": 2}),
     "pg-authors": ("pg", {"n_particles": 4, "bookkeeping": "authors"}),
@@ -123,9 +124,9 @@ def test_chains_move(sampler, rng):
 
 
 def run_cycle(problem, rng, n_rounds, tree=None):
-    """Perturb and rotate between other moves, so that each reads the caches that the others left; how often each
-    move changed the tree."""
-    pairs = [make_pair(problem, kind) for kind in ("growprune", "rotate", "perturb", "cgm", "rotate")]
+    """Perturb, rotate and splice between other moves, so that each reads the caches that the others left; how often
+    each move changed the tree."""
+    pairs = [make_pair(problem, kind) for kind in ("growprune", "rotate", "splice", "perturb", "cgm", "rotate")]
     state, changed = make_state(problem, tree), Counter()
     for _ in range(n_rounds):
         for sampler, twin in pairs:
@@ -137,9 +138,9 @@ def run_cycle(problem, rng, n_rounds, tree=None):
 
 
 @pytest.mark.parametrize("name", [name for name in PROBLEMS if name not in ("pair", "square", "unsplit_root")])
-def test_perturb_and_rotate_in_a_cycle(name, rng):
+def test_moves_of_rules_in_a_cycle(name, rng):
     changed = run_cycle(PROBLEMS[name](), rng, 100)
-    assert changed["grow"] and changed["perturb"] + changed["rotate"]
+    assert changed["grow"] and changed["perturb"] + changed["rotate"] and changed["insert"] and changed["delete"]
 
 
 def whole_trees(kind, options):
@@ -165,8 +166,8 @@ def random_problem(n, rng):
 @pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-3-multinomial-None-plain", "pg-authors",
                                      "pg-5-systematic-0.5-forced", "pg-10-killing-None-plain", "pg-optimal",
                                      "pg-optimal-subset-2", "pg-optimal-mixed", "pg-subtree-forced",
-                                     "pg-subtree-optimal-mixed", "local", "local-subset-2", "cycle-pg-grow-cgm",
-                                     "cycle-of-mixture"])
+                                     "pg-subtree-optimal-mixed", "local", "local-subset-2", "splice",
+                                     "cycle-pg-grow-cgm", "cycle-of-mixture"])
 @pytest.mark.parametrize("n", range(1, 41))
 def test_random_data(n, sampler, rng):
     kind, options = SAMPLERS[sampler]
@@ -189,7 +190,7 @@ def test_larger_data_in_a_cycle(n, rng):
     state = make_state(problem)
     state.overgrow(n // 10, rng)
     changed = run_cycle(problem, rng, 12, state.structure)
-    assert changed["perturb"] and changed["rotate"], changed
+    assert all(changed[move] for move in ("perturb", "rotate", "insert", "delete")), changed
 
 
 def larger_problem(n, rng, sigma2=0.5):
@@ -201,7 +202,7 @@ def larger_problem(n, rng, sigma2=0.5):
 
 @pytest.mark.parametrize("n", [300, 1500])
 @pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-3-multinomial-None-plain", "pg-authors", "pg-subtree",
-                                     "pg-subtree-optimal-16", "pg-optimal-mixed", "local-16"])
+                                     "pg-subtree-optimal-16", "pg-optimal-mixed", "local-16", "splice"])
 def test_larger_data(n, sampler, rng):
     kind, options = SAMPLERS[sampler]
     run_chain(larger_problem(n, rng), kind, options, rng, 4 if whole_trees(kind, options) else 40)

@@ -1,4 +1,4 @@
-"""Slow twins of perturb and rotate, as those of :mod:`twins`: the readable reference of what the kernels do.
+"""Slow twins of perturb, rotate and splice, as those of :mod:`twins`: the readable reference of what the kernels do.
 
 Their ratios are differences of whole log joints, where the kernels add up the terms that change.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 
 from oracle import bfs, replace_at
-from twins import CGM, Result, nodes_of, rows_of_rules
+from twins import CGM, Result, draw_rule, nodes_of, rows_of_rules
 
 MUTANTS = {
     "Perturb": ("mass of the codes left out", "interval around the old code", "old code left out"),
     "Rotate": ("parent first", "always accepted", "depths left out", "rules left out"),
+    "Splice": ("pairs before the move", "side left out", "depths not shifted"),
 }
 
 
@@ -123,3 +124,65 @@ def rotate(tree, side):
         return dim, low, a, (dim, code, b, right)
     _, high, b, c = right
     return dim, high, (dim, code, left, b), c
+
+
+class Splice(CGM):
+    """Insert an internal node at any node, or delete one above a leaf.
+
+    Parameters
+    ----------
+    problem : Problem
+    mutant : str, optional
+    """
+
+    def __init__(self, problem, mutant=None):
+        super().__init__(problem, mutant=mutant)
+
+    def step(self, tree, random):
+        """One step from a nested-tuple tree."""
+        return self.insert(tree, random) if random.choice([0.5, 0.5]) == 0 else self.delete(tree, random)
+
+    def insert(self, tree, random):
+        """A new leaf on one side of a new node, a uniform node's subtree on the other."""
+        nodes = nodes_of(self.problem, tree)
+        node = nodes[random.below(len(nodes))]
+        rule = draw_rule(self.problem, node.rows, random)
+        if rule is None:
+            return Result(tree, "insert")
+        side = random.below(2)
+        subtree = (*rule, None, node.tree) if side == 0 else (*rule, node.tree, None)
+        visits = len(node.rows) + rows_of_rules(self.problem, node.tree, node.rows)
+        if self.has_empty_leaf(subtree, node.rows):
+            return Result(tree, "insert", row_visits=visits)
+        new = replace_at(tree, node.path, subtree)
+        return self.accept(tree, new, "insert", self.log_insert_ratio(tree, new, node, side), visits, random)
+
+    def delete(self, tree, random):
+        """A uniform leaf and its parent go, the leaf's sibling takes the parent's place."""
+        nodes = {n.path: n for n in nodes_of(self.problem, tree)}
+        leaves = [n for n in nodes.values() if n.path and n.tree is None]       # one per (node, side) pair
+        if not leaves:
+            return Result(tree, "delete")
+        leaf = leaves[random.below(len(leaves))]
+        node, side = nodes[leaf.path[:-1]], "LR".index(leaf.path[-1])
+        new = replace_at(tree, node.path, node.tree[3 - side])
+        ratio = -self.log_insert_ratio(new, tree, node._replace(tree=node.tree[3 - side]), side)
+        visits = rows_of_rules(self.problem, node.tree, node.rows)
+        return self.accept(tree, new, "delete", ratio, visits, random)
+
+    def log_insert_ratio(self, small, large, node, side):
+        """Log ratio of the move from ``small`` to ``large``: ``node``, as it is in ``small``, gets a new parent."""
+        model, rows, depth = self.model, node.rows, node.depth
+        subtree = next(n.tree for n in nodes_of(self.problem, large) if n.path == node.path)
+        n_before, n_after = (sum(n.path != "" and n.tree is None for n in nodes_of(self.problem, tree))
+                             for tree in (small, large))
+        log_draw = math.log(model.rules(rows)[subtree[:2]]) - math.log(len(bfs(small)))
+        if self.mutant != "side left out":
+            log_draw -= math.log(2)
+        if self.mutant == "pairs before the move":
+            n_after = max(n_before, 1)
+        ratio = model.log_joint(subtree, rows, depth) - model.log_joint(node.tree, rows, depth)
+        if self.mutant == "depths not shifted":
+            kept = model.divide(rows, *subtree[:2])[1 - side]
+            ratio += model.log_joint(node.tree, kept, depth) - model.log_joint(node.tree, kept, depth + 1)
+        return ratio - math.log(n_after) - log_draw

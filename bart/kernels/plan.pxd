@@ -15,6 +15,7 @@ cdef enum Kernel:
     KERNEL_NODE = 2
     KERNEL_PERTURB = 3
     KERNEL_ROTATE = 4
+    KERNEL_SPLICE = 5
     CYCLE = 100             # compositions; every other number is a kernel
     MIXTURE = 101
 

@@ -11,12 +11,13 @@ from bart.kernels.moves cimport begin_info
 from bart.kernels.particles cimport step_particles
 from bart.kernels.perturb_rotate cimport step_perturb, step_rotate
 from bart.kernels.rng cimport uniform
+from bart.kernels.splice cimport step_splice
 from bart.kernels.tree cimport Tree
 from bart.kernels.types cimport MOVE_NONE, NO_MEMORY, OK, StepInfo
 from bart.kernels.workspace cimport (Target, Work, begin_step, keep_nodes, pass_on, reserve_leaves, reserve_target,
                                      restore_nodes)
 
-MOVES = ("none", "grow", "prune", "change", "swap", "pg", "local", "perturb", "rotate")
+MOVES = ("none", "grow", "prune", "change", "swap", "pg", "local", "perturb", "rotate", "insert", "delete")
 RESAMPLING = ("multinomial", "systematic", "killing")
 
 
@@ -57,6 +58,8 @@ cdef int run_part(Tree* tree, Work* work, StepInfo* info, Target* target, const 
         return step_perturb(tree, work, info, target, rng)
     if plan.kernel == KERNEL_ROTATE:
         return step_rotate(tree, work, info, target, rng)
+    if plan.kernel == KERNEL_SPLICE:
+        return step_splice(tree, work, info, target, rng)
     return step_particles(tree, work, info, target, &plan.particles, rng)
 
 
@@ -106,7 +109,7 @@ cdef class KernelPlan:
     move_probs : tuple of 4 floats, optional
         Probabilities of grow, prune, change and swap: a local sampler.
     move : str, optional
-        "perturb", "rotate", or "local" (rejection-free, with subset and descend): this one move.
+        "perturb", "rotate", "splice", or "local" (rejection-free, with subset and descend): this one move.
     n_particles : int, optional
         C: a particle sampler, with resampling, ess_threshold (negative: after every stage), forced, max_stages (0:
         none) and clamped; `optimal` proposals with subset (0: all columns) and prior_share; a `subtree` with descend.
@@ -141,7 +144,8 @@ cdef class KernelPlan:
             return
         self.needs_bins = optimal or move == "local"
         if move is not None:
-            self.p.kernel = {"local": KERNEL_NODE, "perturb": KERNEL_PERTURB, "rotate": KERNEL_ROTATE}[move]
+            self.p.kernel = {"local": KERNEL_NODE, "perturb": KERNEL_PERTURB, "rotate": KERNEL_ROTATE,
+                             "splice": KERNEL_SPLICE}[move]
             self.p.node.subset, self.p.node.descend = subset, descend
             return
         self.p.kernel = KERNEL_PARTICLES

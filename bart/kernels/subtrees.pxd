@@ -11,6 +11,7 @@ cdef void load_children(Work* work, const Tree* tree, int32_t node) noexcept nog
 cdef int load_path(int32_t* top_in_pool, Work* work, const Tree* tree, int32_t top) noexcept nogil
 cdef int fill_log_rules(Work* work, Tree* tree, int32_t top) noexcept nogil
 cdef double old_log_posterior(Work* work, Tree* tree, int32_t top, bint with_top_rule) noexcept nogil
+cdef void sum_region(Work* work, StepInfo* info, const Tree* tree, int32_t top, int32_t in_pool) noexcept nogil
 cdef int decide_subtree(Tree* tree, Work* work, StepInfo* info, const double* target, int32_t top, int32_t in_pool,
                         double before, bint with_top_rule, bitgen_t* rng) noexcept nogil
 cdef int try_rule(Tree* tree, Work* work, StepInfo* info, const double* target, int32_t top, int32_t in_pool,

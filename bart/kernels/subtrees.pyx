@@ -149,17 +149,14 @@ cdef int commit_subtree(Tree* tree, Work* work, int32_t top) noexcept nogil:
     return OK
 
 
-cdef int decide_subtree(Tree* tree, Work* work, StepInfo* info, const double* target, int32_t top, int32_t in_pool,
-                        double before, bint with_top_rule, bitgen_t* rng) noexcept nogil:
-    """Evaluate the rules now written in the tree against `before`, accept or not, and commit; info says which.
+cdef void sum_region(Work* work, StepInfo* info, const Tree* tree, int32_t top, int32_t in_pool) noexcept nogil:
+    """Statistic of a subtree's root in the pool from its leaves' sums, and the row visits of other rules below it.
 
-    Row visits are the rows that the subtree's internal nodes hold under the old rules, which are counted in the tree
-    until the commit: how far a proposal with an empty leaf is evaluated is no property of the algorithm.
+    Those are the rows that its internal nodes hold under the old rules, which are counted in the tree until a commit:
+    how far a proposal with an empty leaf is evaluated is no property of the algorithm.
     """
     cdef int32_t n = breadth_first(tree, top, work.order), i
     cdef Stat* stat = &work.pool.nodes[in_pool].stat
-    cdef double after
-    cdef int status
     stat.w = stat.n
     stat.s = 0.0
     for i in range(n):
@@ -167,6 +164,14 @@ cdef int decide_subtree(Tree* tree, Work* work, StepInfo* info, const double* ta
             stat.s += work.leaf_sum[tree.nodes[work.order[i]].leaf]
         else:
             info.row_visits += tree.nodes[work.order[i]].n
+
+
+cdef int decide_subtree(Tree* tree, Work* work, StepInfo* info, const double* target, int32_t top, int32_t in_pool,
+                        double before, bint with_top_rule, bitgen_t* rng) noexcept nogil:
+    """Evaluate the rules now written in the tree against `before`, accept or not, and commit; info says which."""
+    cdef double after
+    cdef int status
+    sum_region(work, info, tree, top, in_pool)
     status = new_log_posterior(&after, work, tree, top, in_pool, target, with_top_rule)
     info.log_ratio = after - before
     if status == OK and after > -INFINITY and accept(info.log_ratio, rng):

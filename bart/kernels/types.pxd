@@ -80,6 +80,8 @@ cdef enum Move:
     MOVE_LOCAL = 6
     MOVE_PERTURB = 7
     MOVE_ROTATE = 8
+    MOVE_INSERT = 9
+    MOVE_DELETE = 10
 
 cdef extern from "mutants.h" nogil:
     # 0 in the normal build, a compile-time constant; in the mutant build, whether BART_MUTANT names this id.

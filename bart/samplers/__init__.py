@@ -10,8 +10,9 @@ from .local import Local
 from .particle_gibbs import ParticleGibbs
 from .perturb import Perturb
 from .rotate import Rotate
+from .splice import Splice
 from .text import format_sampler, parse_sampler
 
 __all__ = ["CGM", "Cycle", "GrowPrune", "JointLeaves", "Local", "Mixture", "ParticleGibbs", "Perturb", "Rotate",
-           "StepInfo", "StepParams", "TreeSampler", "auto_sampler", "draw_leaf_values", "format_sampler",
+           "Splice", "StepInfo", "StepParams", "TreeSampler", "auto_sampler", "draw_leaf_values", "format_sampler",
            "parse_sampler"]

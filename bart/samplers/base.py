@@ -50,8 +50,8 @@ class StepInfo(NamedTuple):
     Attributes
     ----------
     move : str
-        "grow", "prune", "change", "swap", "pg", "perturb" or "rotate": the move tried. What a composition says: see
-        `Cycle`.
+        "grow", "prune", "change", "swap", "pg", "local", "perturb", "rotate", "insert" or "delete": the move tried.
+        What a composition says: see `Cycle`.
     changed, root_changed : bool
         Whether the structure, and the root's decision, differ from before.
     log_ratio : float
@@ -69,12 +69,16 @@ class StepInfo(NamedTuple):
           it, each counted under the old rules, so that it does not matter where a proposal with an empty leaf is given
           up.
         - rotate: the rows of the parent and of both middle nodes, the child before the move and the one after it.
+        - insert, delete: the rows of all internal nodes of the subtree that moves a level down, or of the one that the
+          deleted node heads, each counted under the old rules; and for an insert those of the node where the new rule
+          is tried.
         - pg: for each split that a free particle draws, be it chosen or not, the rows of the node it splits; and the
           rows of all internal nodes of the old tree, as the clamped particle is weighted anew (there is none in the
           unconditional filters of the starts "smc" and "grow").
 
-        Rejected proposals count as accepted ones do. 0 where nothing is tried: no candidate for the move, a change or
-        perturb that draws the rule already there, one particle alone; and from a sampler that does not say.
+        Rejected proposals count as accepted ones do. 0 where nothing is tried: no candidate for the move, no
+        rule to insert, a change or perturb that draws the rule already there, one particle alone; and from a sampler
+        that does not say.
     """
 
     move: str

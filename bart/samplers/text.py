@@ -21,9 +21,11 @@ from .local import Local
 from .particle_gibbs import ParticleGibbs
 from .perturb import Perturb
 from .rotate import Rotate
+from .splice import Splice
 
 # By name, as in text; the parameters of each class are attributes of its objects, too.
-SAMPLERS = {kind.name: kind for kind in (GrowPrune, CGM, ParticleGibbs, Local, Perturb, Rotate, JointLeaves)}
+SAMPLERS = {kind.name: kind for kind in (GrowPrune, CGM, ParticleGibbs, Local, Perturb, Rotate, Splice,
+                                         JointLeaves)}
 
 
 def parse_sampler(text):
@@ -32,9 +34,9 @@ def parse_sampler(text):
     Parameters
     ----------
     text : str
-        Names of samplers: "growprune", "cgm", "pg", "local", "perturb", "rotate", "joint" (see `SAMPLERS`), each
-        perhaps with options, as in ``pg(n_particles=2, final=forced)``. Values are Python literals; a bare word is a
-        string. ``a + b`` is ``Cycle(a, b)``, ``0.3*a | 0.7*b`` is ``Mixture((0.3, a), (0.7, b))``, ``a | b`` is
+        Names of samplers: "growprune", "cgm", "pg", "local", "perturb", "rotate", "splice", "joint" (see `SAMPLERS`),
+        each perhaps with options, as in ``pg(n_particles=2, final=forced)``. Values are Python literals; a bare word
+        is a string. ``a + b`` is ``Cycle(a, b)``, ``0.3*a | 0.7*b`` is ``Mixture((0.3, a), (0.7, b))``, ``a | b`` is
         ``Mixture(a, b)``; parentheses group.
 
     Returns
