@@ -104,7 +104,8 @@ def test_a_checkpoint_knows_what_auto_stood_for(tmp_path, monkeypatch):
     bart.sample(model, **{**SIZE, "n_draws": 2}, **folder)
     post = bart.sample(model, auto_sampler(model)[0], **SIZE, **folder)
     assert_same(post, bart.sample(model, **SIZE))
-    for choice, other in ((Choice("cgm"), "sampler"), (CHOICES[0]._replace(ladder=LADDER), "run")):
+    same = Choice(bart.format_sampler(auto_sampler(model)[0]), ladder=LADDER)
+    for choice, other in ((Choice("cgm"), "sampler"), (same, "run")):
         monkeypatch.setattr(auto, "CHOICES", (choice,))
         with pytest.raises(ValueError, match=f"other {other}"):
             bart.sample(model, **SIZE, **folder)

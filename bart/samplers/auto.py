@@ -23,10 +23,13 @@ class Choice(NamedTuple):
 
 
 # The first row whose sizes the model reaches is taken; every model reaches those of the last one.
+# Many trees: the most effective draws a second of what was compared. Few: splice and tempering let a single tree leave
+# its mode, change and swap move its upper rules.
 CHOICES = (
-    Choice("0.5*growprune | 0.5*local(subset=2)", n_trees=20),
-    Choice("0.4*local(descend=0.7) | 0.2*cgm(move_probs=(0.0, 0.0, 0.5, 0.5)) | 0.2*perturb | 0.2*rotate",
-           ladder=Ladder(n_rungs=8, t_min=0.1, every=20)),
+    Choice("local(subset=2)", n_trees=20, n_rows=5000),
+    Choice("local(subset=1)", n_trees=20),
+    Choice("local + cgm + splice", n_trees=4),
+    Choice("cgm + splice + cgm + splice", ladder=Ladder(n_rungs=12, t_min=0.2, every=2)),
 )
 
 
