@@ -18,7 +18,7 @@ __all__ = ["BUDGETS", "add_folders", "check_systems", "main", "specs"]
 
 BUDGETS = {"quick": 8.0, "screening": 20.0, "full": 60.0}
 SEEDS = {"quick": (0, 1), "screening": (0, 1, 2, 3, 4), "full": (0, 1, 2, 3, 4)}
-SYSTEMS = ("growprune", "cgm", "pg(n_particles=10)", *PEER_SYSTEMS)
+SYSTEMS = ("auto", "growprune", "cgm", "pg(n_particles=10)", *PEER_SYSTEMS)
 
 
 def add_options(parser):

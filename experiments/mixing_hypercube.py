@@ -31,7 +31,7 @@ NAME = "mixing_hypercube"
 DIMS = (2, 3, 4, 5, 7)
 DATA_SEEDS = (0, 1, 2)
 BUDGETS = {"quick": (6.0, 20.0), "full": (60.0, 300.0)}
-SYSTEMS = ("growprune", "cgm", "pg(n_particles=10)")
+SYSTEMS = ("auto", "growprune", "cgm", "pg(n_particles=10)")
 N_RECORDS = 5000
 REFERENCE = replace(PROFILES["full"], name="reference", n_sweeps=20_000, n_burn=10_000)
 # Kept draws are called independent where their ESS is so large a share of their number.

@@ -143,6 +143,8 @@ def peer_chain(task, number):
 def samplers_of(names):
     """Samplers by their texts, as `bart.parse_sampler` reads them: "growprune", "local + pg(n_particles=2)", ...
 
+    "auto", which depends on the model, is left as it is.
+
     Parameters
     ----------
     names : iterable of str
@@ -159,7 +161,7 @@ def samplers_of(names):
     """
     import bart
 
-    return {name: bart.parse_sampler(name) for name in names}
+    return {name: name if name == "auto" else bart.parse_sampler(name) for name in names}
 
 
 def ladder_of(text):
@@ -201,9 +203,11 @@ class OwnChain:
             self.model = bart.Model(data["X"], data["y"], **task["model"])
             self.points, self.rows = np.ascontiguousarray(data["X_test"]), np.ascontiguousarray(data["X_rows"])
         self.task, self.start = task, task["starts"][number % len(task["starts"])]
-        sampler = samplers_of([task["system"]])[task["system"]]
+        sampler, ladder = samplers_of([task["system"]])[task["system"]], ladder_of(task["ladder"])
+        if sampler == "auto":
+            sampler, its_ladder = bart.auto_sampler(self.model)
+            ladder = ladder or its_ladder
         leaves = task["init_leaves"] if self.start == "overgrown" else None
-        ladder = ladder_of(task["ladder"])
         plan = ChainPlan(n_burn=_MANY, n_draws=1, init_leaves=leaves, ladder=ladder)
         seeds = np.random.SeedSequence(task["seeds"][number])
         self.chain = Chain(self.model, sampler, plan, seeds, self.start)
