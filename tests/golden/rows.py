@@ -2,7 +2,7 @@
 
 The data set of a row is fixed. Between data sets the effective size and the log-likelihood differ far more than
 between chains on one of them, and the Kolmogorov-Smirnov test would see little else: two samples of 50 chains on one
-data set differ by the samplers alone. The rows together still hold six data sets, ten samplers and four starts.
+data set differ by the samplers alone. The rows together still hold six data sets, fifteen samplers and four starts.
 
 What 50 seeds against 50 see at p < 1e-4: a shift of the log of the ESS by 1.25 of its standard deviations with
 probability 0.9, by 1.0 with 0.6 (lognormal ESS, simulated with the two-sample Kolmogorov-Smirnov test, 600 pairs or
@@ -37,6 +37,14 @@ N_SEEDS = 50
 N_HASHED = 3
 STORED = 0
 HASHED_TRACES = {"log_likelihood": "<f8", "sigma": "<f8", "n_leaves": "<i8"}
+PAPERS = ("cgm", "growprune", "pg")
+BEYOND = {
+    "local": "local",
+    "local slot": "local(subset=1, descend=0.5)",
+    "pg optimal": "pg(n_particles=3, proposal=optimal, subset=2, prior_share=0.2, ess_threshold=0.5, final=forced)",
+    "pg subtree": "pg(n_particles=5, region=subtree, proposal=optimal)",
+    "cycle": "local + perturb + rotate + splice",
+}
 QUANTITIES = ("ess", "log_likelihood", "n_leaves", "tree_changed")
 
 
@@ -52,7 +60,7 @@ class Row:
         Makes the data set.
     settings : Settings
     sampler : str
-        "cgm", "growprune" or "pg".
+        "cgm", "growprune" or "pg" of the settings, or a text that `bart.parse_sampler` reads.
     n_sweeps, n_burn : int
     init : str
         Kind of start of `bart.sample`.
@@ -90,7 +98,7 @@ class Row:
         """
         return bart.sample(
             self.model,
-            self.settings.sampler(self.sampler),
+            self.settings.sampler(self.sampler) if self.sampler in PAPERS else bart.parse_sampler(self.sampler),
             n_burn=self.n_burn,
             n_draws=self.n_sweeps - self.n_burn,
             n_chains=1,
@@ -161,7 +169,7 @@ def ties(seed=1, n_rows=200):
 
 def _rows():
     cubes = {n_dims: functools.partial(problems.hypercube, n_dims, 1) for n_dims in (2, 3, 4)}
-    samplers = ("cgm", "growprune", "pg")
+    samplers = PAPERS
     for n_dims, cube in cubes.items():
         for sampler in samplers:
             yield Row(f"hypercube-{n_dims} {sampler}", cube, PAPER, sampler)
@@ -186,6 +194,10 @@ def _rows():
         yield Row(f"ties {sampler}", ties, PAPER, sampler, 300, 150)
     for sampler in ("cgm", "growprune"):
         yield Row(f"ties {sampler} authors", ties, AUTHORS, sampler, 300, 150)
+    friedman = functools.partial(problems.friedman, 200, 1, 5)
+    for label, sampler in BEYOND.items():
+        yield Row(f"hypercube-3 {label}", cubes[3], PAPER, sampler)
+        yield Row(f"friedman-5 {label}", friedman, replace(PAPER, real_trees=50), sampler, 400, 200)
 
 
 ROWS = {row.name: row for row in _rows()}
