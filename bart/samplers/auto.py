@@ -29,6 +29,7 @@ CHOICES = (
     Choice("local(subset=2)", n_trees=20, n_rows=5000),
     Choice("local(subset=1)", n_trees=20),
     Choice("local + cgm + splice", n_trees=4),
+    Choice("cgm + splice + cgm + splice", ladder=Ladder(n_rungs=24, t_min=0.25, every=2), n_rows=1000),
     Choice("cgm + splice + cgm + splice", ladder=Ladder(n_rungs=12, t_min=0.2, every=2)),
 )
 
