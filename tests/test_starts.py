@@ -145,3 +145,18 @@ def test_grown_trees_fit_and_need_no_size():
     assert levels["grow"].min() > levels["empty"].max() + 50.0
     with pytest.raises(ValueError, match="init_leaves"):
         bart.sample(model, "cgm", init="grow", init_leaves=5, **size)
+
+
+@pytest.mark.parametrize("sampler", ["local", "pg(proposal=optimal, n_particles=3)"])
+@pytest.mark.parametrize(("prior", "most"), [({"alpha": 0.0}, 0), ({"beta": 5e3}, 1),
+                                             ({"beta": 5e3, "dim_weights": (1.0, 3.0)}, 1)], ids=str)
+def test_nothing_splits_where_the_prior_cannot_however_strong_the_signal(prior, most, sampler, rng):
+    """p_s = 0 (or below the least double) against likelihood ratios above exp(745)."""
+    X = rng.random((80, 2))
+    y = np.where(X[:, 0] > 0.5, np.where(X[:, 1] > 0.5, 100.0, 0.0), -100.0)
+    model = bart.Model(X, y, n_trees=1, scale=False, sigma=1.0, leaf_var=1e4, **prior)
+    for init in ("grow", "empty"):
+        ensemble = bart.Ensemble(model, sampler, rng, init=init)
+        assert ensemble.trees[0].depth <= most
+        traces = ensemble.run(50)
+        assert ensemble.trees[0].depth <= most and np.isfinite(traces["log_likelihood"]).all()

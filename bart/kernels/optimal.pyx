@@ -70,11 +70,17 @@ cdef int draw_subset(int32_t* dims, int32_t* n, Work* work, int32_t node, int32_
     return OK
 
 
+cdef inline double log_if_tiny(double prior) noexcept nogil:
+    """log of a column's prior where that is (nearly) 0, as at alpha = 0: no likelihood may then set the scale of the
+    weights alone, or all of them vanish beside it. Else 0."""
+    return 0.0 if prior >= 1e-290 else log(prior)
+
+
 cdef int weigh_node(Weights* weights, Work* work, int32_t node, const int32_t* dims, int32_t n, double child_factor,
                     const double* target) noexcept nogil:
     """w of stop, and of each column in work.share; splits times `child_factor`."""
     cdef const Columns* columns = work.columns
-    cdef double p_split = p_split_at(columns, work.pool.nodes[node].depth), total = n
+    cdef double p_split = p_split_at(columns, work.pool.nodes[node].depth), total = n, log_prior
     cdef const Look* look
     cdef int32_t k
     if weigh_columns(work, node, dims, n, target) != OK:
@@ -87,13 +93,15 @@ cdef int weigh_node(Weights* weights, Work* work, int32_t node, const int32_t* d
     weights.top = 0.0
     for k in range(n):
         look = look_of(work, node, dims[k])
-        if look.top > weights.top:
-            weights.top = look.top
+        work.share[k] = p_split * child_factor * (1.0 if columns.weight == NULL else columns.weight[dims[k]]) / total
+        if look.top + log_if_tiny(work.share[k]) > weights.top:
+            weights.top = look.top + log_if_tiny(work.share[k])
     weights.stop = weights.total = (1.0 - p_split) * exp(-weights.top)
     for k in range(n):
         look = look_of(work, node, dims[k])
-        work.share[k] = (p_split * child_factor * (1.0 if columns.weight == NULL else columns.weight[dims[k]]) / total
-                         * look.total / look.mass * exp(look.top - weights.top))
+        log_prior = log_if_tiny(work.share[k])
+        work.share[k] = ((work.share[k] if log_prior == 0.0 else 1.0) * look.total / look.mass
+                         * exp(look.top + log_prior - weights.top))
         weights.total += work.share[k]
     weights.log_Z = log(weights.total) + weights.top
     return OK
