@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from chain_helpers import make_model
 from test_compose import COMPOSED
 
 import bart
@@ -111,3 +112,13 @@ def test_random_compositions_go_through_text(rng):
 def test_registered_names_are_those_of_their_classes(name):
     made = bart.parse_sampler(name)
     assert type(made) is SAMPLERS[name] and made.name == name and bart.format_sampler(made) == name
+
+
+@pytest.mark.parametrize("make", [bart.Local, lambda subset: bart.ParticleGibbs(3, proposal="optimal", subset=subset)],
+                         ids=["local", "pg"])
+def test_any_subset_at_least_as_large_as_the_columns_is_all_of_them(make):
+    model, traces = make_model(n_rows=40), []
+    for subset in (3, 2**31, 2**70):
+        traces.append(bart.Ensemble(model, make(subset), np.random.default_rng(3)).run(20))
+    for other in traces[1:]:
+        np.testing.assert_array_equal(other["log_likelihood"], traces[0]["log_likelihood"])

@@ -26,7 +26,7 @@ class Local(TreeSampler):
     name = "local"
 
     def __init__(self, subset=None, descend=None):
-        self.subset = None if subset is None else check_count(subset, "subset")
+        self.subset = None if subset is None else min(check_count(subset, "subset"), 2**31 - 1)
         self.descend = None if descend is None else check_real(descend, "descend", 0, 1)
 
     def __repr__(self):

@@ -68,7 +68,7 @@ class ParticleGibbs(TreeSampler):
         self.max_stages = None if max_stages is None else min(check_count(max_stages, "max_stages"), 2**31 - 1)
 
         self.proposal = check_choice(proposal, "proposal", PROPOSALS)
-        self.subset = None if subset is None else check_count(subset, "subset")
+        self.subset = None if subset is None else min(check_count(subset, "subset"), 2**31 - 1)
         self.prior_share = check_real(prior_share, "prior_share", 0, 1, closed="low")
         self.region = check_choice(region, "region", REGIONS)
         self.descend = check_real(descend, "descend", 0, 1)
