@@ -13,6 +13,8 @@ __all__ = ["Ladder", "Tempering", "even_temperatures", "log_swap_ratio"]
 
 N_RUNGS = 8
 T_MIN = 0.05
+# Below, sigma2 / t may overflow.
+T_LEAST = 1e-100
 # The least rejection rate that is believed.
 _LEAST_REJECTION = 0.01
 
@@ -31,7 +33,8 @@ class Ladder:
     n_rungs : int, optional
         States of a chain, 8 by default; each costs as much as a chain without a ladder.
     t_min : float, optional
-        The last temperature, in (0, 1), 0.05 by default; the temperatures start as a geometric sequence from 1 to it.
+        The last temperature, in (1e-100, 1), 0.05 by default; the temperatures start as a geometric sequence from 1
+        to it.
     every : int
         Sweeps between two rounds of swaps.
     tune : bool, optional
@@ -57,7 +60,7 @@ class Ladder:
         given = {"every": check_count(self.every, "every"), "tune": tune}
         if self.temperatures is None:
             given["n_rungs"] = check_count(N_RUNGS if self.n_rungs is None else self.n_rungs, "n_rungs", 2)
-            given["t_min"] = check_real(T_MIN if self.t_min is None else self.t_min, "t_min", 0, 1)
+            given["t_min"] = check_real(T_MIN if self.t_min is None else self.t_min, "t_min", T_LEAST, 1)
             given["temperatures"] = tuple(np.geomspace(1.0, given["t_min"], given["n_rungs"]).tolist())
         else:
             for name in ("n_rungs", "t_min"):
@@ -77,7 +80,7 @@ class Ladder:
 def _check_temperatures(values):
     if isinstance(values, (str, bytes)) or not np.iterable(values):
         raise TypeError(f"temperatures must be a sequence of numbers, got {values!r}")
-    found = tuple(check_real(t, f"temperatures[{k}]", 0, 1, "high") for k, t in enumerate(values))
+    found = tuple(check_real(t, f"temperatures[{k}]", T_LEAST, 1, "high") for k, t in enumerate(values))
     if len(found) < 2 or found[0] != 1.0:
         raise ValueError(f"temperatures must be at least two, the first one 1, got {values!r}")
     for k in range(1, len(found)):
