@@ -1,11 +1,13 @@
 """What tests of chains share: small models, comparison to the last bit, child processes."""
 
+import contextlib
 import os
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import bart
 
@@ -34,6 +36,24 @@ def assert_same(first, second):
     if first.tempering is not None:
         np.testing.assert_array_equal(first.temperatures, second.temperatures)
         np.testing.assert_array_equal(first.tempering.swaps, second.tempering.swaps)
+
+
+@contextlib.contextmanager
+def interrupted_at(monkeypatch, cut):
+    """KeyboardInterrupt after the `cut`-th segment of `sample` is recorded, which must come out of the block."""
+    calls = []
+    add = sys.modules["bart.sampling"]._Record.add
+
+    def cut_short(record, *arguments):
+        add(record, *arguments)
+        calls.append(None)
+        if len(calls) == cut:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bart.sampling._Record.add", cut_short)
+        with pytest.raises(KeyboardInterrupt):
+            yield
 
 
 def child_environment():

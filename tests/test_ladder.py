@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 from bart.kernels.forest import ForestStore
-from chain_helpers import assert_same, make_model
+from chain_helpers import assert_same, interrupted_at, make_model
 
 import bart
 from bart import tempering
@@ -267,19 +267,8 @@ def test_blocks_within_one_call_change_nothing(model, monkeypatch):
 def test_cut_at_a_checkpoint_and_resumed(model, whole, tmp_path, monkeypatch, cut):
     """A draw a segment: cuts within rounds, at the end of the burn-in, after it."""
     options = {**SIZE, "checkpoint": tmp_path / "run", "checkpoint_sweeps": 1}
-    calls = []
-    add = bart.sampling._Record.add
-
-    def cut_short(record, *arguments):
-        add(record, *arguments)
-        calls.append(None)
-        if len(calls) == cut:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("bart.sampling._Record.add", cut_short)
-        with pytest.raises(KeyboardInterrupt):
-            sample(model, SAMPLER, **options)
+    with interrupted_at(monkeypatch, cut):
+        sample(model, SAMPLER, **options)
     assert_same(whole, sample(model, SAMPLER, **{**options, "seed": None}))
 
 

@@ -11,7 +11,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from chain_helpers import assert_same, child_environment, make_data, make_model, wait_for
+from chain_helpers import assert_same, child_environment, interrupted_at, make_data, make_model, wait_for
 
 import bart
 from bart.chain import START_KINDS, Chain, ChainPlan, join_segments
@@ -97,19 +97,8 @@ def test_cut_at_any_checkpoint_and_resumed(model, whole, tmp_path, monkeypatch, 
     sampler, post = whole
     options = {**SIZE, "keep_burn_trees": True, "executor": executor}
     options |= {"checkpoint": tmp_path / "run", "checkpoint_sweeps": 1}
-    calls = []
-    add = sys.modules["bart.sampling"]._Record.add
-
-    def cut_short(record, *arguments):
-        add(record, *arguments)
-        calls.append(None)
-        if len(calls) == cut:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("bart.sampling._Record.add", cut_short)
-        with pytest.raises(KeyboardInterrupt):
-            sample(model, sampler, **options)
+    with interrupted_at(monkeypatch, cut):
+        sample(model, sampler, **options)
     resumed = sample(model, sampler, **{**options, "seed": None})
     assert resumed.seed == SIZE["seed"]
     assert_same(post, resumed)

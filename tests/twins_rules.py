@@ -17,8 +17,8 @@ MUTANTS = {
 }
 
 
-class Perturb(CGM):
-    """A new code, by mass, for the rule of a uniform internal node.
+class RuleMove(CGM):
+    """One move alone, with what CGM's twin knows of changed subtrees.
 
     Parameters
     ----------
@@ -28,6 +28,10 @@ class Perturb(CGM):
 
     def __init__(self, problem, mutant=None):
         super().__init__(problem, mutant=mutant)
+
+
+class Perturb(RuleMove):
+    """A new code, by mass, for the rule of a uniform internal node."""
 
     def step(self, tree, random):
         """One step from a nested-tuple tree."""
@@ -74,17 +78,8 @@ class Perturb(CGM):
         return low, high
 
 
-class Rotate(CGM):
-    """Rotate a uniform edge whose parent and child split the same dimension.
-
-    Parameters
-    ----------
-    problem : Problem
-    mutant : str, optional
-    """
-
-    def __init__(self, problem, mutant=None):
-        super().__init__(problem, mutant=mutant)
+class Rotate(RuleMove):
+    """Rotate a uniform edge whose parent and child split the same dimension."""
 
     def step(self, tree, random):
         """One step from a nested-tuple tree."""
@@ -126,17 +121,8 @@ def rotate(tree, side):
     return dim, high, (dim, code, left, b), c
 
 
-class Splice(CGM):
-    """Insert an internal node at any node, or delete one above a leaf.
-
-    Parameters
-    ----------
-    problem : Problem
-    mutant : str, optional
-    """
-
-    def __init__(self, problem, mutant=None):
-        super().__init__(problem, mutant=mutant)
+class Splice(RuleMove):
+    """Insert an internal node at any node, or delete one above a leaf."""
 
     def step(self, tree, random):
         """One step from a nested-tuple tree."""
