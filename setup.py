@@ -26,7 +26,7 @@ DEBUG, MUTANTS, ANNOTATE = flag("BART_DEBUG"), flag("BART_MUTANTS"), flag("BART_
 # In dependency order: a kernel cimports only from those above it.
 KERNELS = [
     "rng", "rowops_baseline", "rowops_avx2", "rowops", "columns", "suffstat", "tree", "nodeset", "team", "pool",
-    "workspace", "splits", "looks", "optimal", "moves", "subtrees", "change_swap", "perturb_rotate", "regions",
+    "workspace", "splits", "looks", "optimal", "moves", "subtrees", "change_swap", "perturb_rotate", "regions", "recut",
     "resampling", "adopt", "particles", "local", "splice", "starts", "forest", "cholesky", "plan", "state", "joint",
     "sweep",
     "testing", "testing_rows",

@@ -65,13 +65,22 @@ static inline double bart_exp(double x) {
     return p * bart_from_bits((bart_bits(t) - bart_bits(BART_MAGIC) + 1023) << 52);
 }
 
+/* Largest g, in a fixed order. */
+static double bart_largest(const double *restrict g, int n) {
+    double most[4] = {-1e300, -1e300, -1e300, -1e300}, top = -1e300;
+    for (int k = 0; k + 4 <= n; k += 4)
+        for (int l = 0; l < 4; l++) most[l] = g[k + l] > most[l] ? g[k + l] : most[l];
+    for (int k = n & ~3; k < n; k++) most[0] = g[k] > most[0] ? g[k] : most[0];
+    for (int l = 0; l < 4; l++) top = most[l] > top ? most[l] : top;
+    return top;
+}
+
 /* For n cuts of a node of `rows` rows and target sum s: g = log of the exponential part of L(l) L(r) / L(eta), and
    w = its factor sqrt(sigma2 v / (v_l v_r)); returns the largest g. v_k = sigma2 + k leaf_var. */
 static double bart_cut_ratios(double *restrict w, double *restrict g, const double *restrict n_left,
                               const double *restrict s_left, int n, double rows, double s, double sigma2,
                               double leaf_var, double leaf_mean) {
     double v = sigma2 + rows * leaf_var, S = s - rows * leaf_mean, whole = S * S / v, c = 0.5 * leaf_var / sigma2;
-    double top = -1e300;
     for (int k = 0; k < n; k++) {
         double v_left = sigma2 + n_left[k] * leaf_var, v_right = sigma2 + (rows - n_left[k]) * leaf_var;
         double S_left = s_left[k] - n_left[k] * leaf_mean, S_right = S - S_left;
@@ -79,12 +88,7 @@ static double bart_cut_ratios(double *restrict w, double *restrict g, const doub
         g[k] = c * ((S_left * S_left * v_right + S_right * S_right * v_left) * inverse - whole);
         w[k] = sigma2 * v * inverse;
     }
-    double most[4] = {top, top, top, top};
-    for (int k = 0; k + 4 <= n; k += 4)
-        for (int l = 0; l < 4; l++) most[l] = g[k + l] > most[l] ? g[k + l] : most[l];
-    for (int k = n & ~3; k < n; k++) most[0] = g[k] > most[0] ? g[k] : most[0];
-    for (int l = 0; l < 4; l++) top = most[l] > top ? most[l] : top;
-    return top;
+    return bart_largest(g, n);
 }
 
 /* w[k] = mass[k] sqrt(w[k]) exp(g[k] - top); returns their sum, in a fixed order. */
@@ -99,6 +103,23 @@ static double bart_cut_weights(double *restrict w, const double *restrict g, con
         for (int l = 0; l < 4; l++) sum[l] += w[k + l];
     for (int k = n & ~3; k < n; k++) sum[k & 3] += w[k];
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+/* For n cuts, what the leaves of one side of a rule add: n_in and s_in are of the rows at or below each cut that would come
+   to one of them, whose rows on either side of it are `rows` with sum s. w times its factor sigma2 / v, g plus its exponent;
+   w times BART_EMPTY where no row would come there: a cell whose representative empties a leaf may hold gaps that do not. */
+#define BART_EMPTY 1e-6
+static void bart_leaf_factors(double *restrict w, double *restrict g, const double *restrict n_in,
+                              const double *restrict s_in, int n, double rows, double s, int above, double sigma2, double leaf_var,
+                              double leaf_mean) {
+    double c = 0.5 * leaf_var / sigma2, sign = above ? -1.0 : 1.0;
+    double n_base = above ? rows : 0.0, s_base = above ? s : 0.0;
+    for (int k = 0; k < n; k++) {
+        double count = n_base + sign * n_in[k];
+        double S = s_base + sign * s_in[k] - count * leaf_mean, inverse = 1.0 / (sigma2 + count * leaf_var);
+        g[k] += c * S * S * inverse;
+        w[k] *= sigma2 * inverse * (count > 0.0 ? 1.0 : BART_EMPTY);
+    }
 }
 
 #endif

@@ -40,7 +40,7 @@ cdef int step_change(Tree* tree, Work* work, StepInfo* info, const Target* targe
     old = rule_of(&tree.nodes[top])
     if not draw_rule(&rule, &rows, work, rng) or (rule.dim == old.dim and rule.code == old.code):
         return OK
-    return try_rule(tree, work, info, values, top, in_pool, rule, MUTANT(13), rng)
+    return try_rule(tree, work, info, values, top, in_pool, rule, MUTANT(13), 0.0, rng)
 
 
 cdef inline bint same_rule(const Node* a, const Node* b) noexcept nogil:

@@ -186,29 +186,41 @@ cdef void cell_bounds(uint32_t* low, uint32_t* high, const Work* work, int32_t d
     high[0] = first[cell + 1] if first[cell + 1] < look.high else look.high
 
 
-cdef void weigh(Work* work, int32_t node, int32_t dim, int32_t number) noexcept nogil:
-    """Weights of the cells within the node's range: mass L(l) L(r) / L(eta) at the cell's representative gap."""
+cdef double* frame_look(double* mass, Work* work, int32_t dim, Look* look) noexcept nogil:
+    """The cells that meet a look's range and the prior mass of each in it; returns where their weights go."""
     cdef const Columns* columns = work.columns
-    cdef Looks* looks = &work.looks
-    cdef Look* look = &looks.look[number]
-    cdef int64_t n_bins = columns.n_bins, packed = 0, count
-    cdef const int64_t* sums = looks.sums + number * n_bins
-    cdef double[256] mass
     cdef uint32_t low, high
     cdef int32_t k, last = cell_of(columns, dim, look.high - 1)
     look.first = cell_of(columns, dim, look.low)
     look.n_cells = last - look.first + 1
     look.mass = mass_between(columns, dim, look.low, look.high)
-    memcpy(mass, columns.cell_mass + dim * n_bins + look.first, look.n_cells * sizeof(double))
+    memcpy(mass, columns.cell_mass + <int64_t>dim * columns.n_bins + look.first, look.n_cells * sizeof(double))
     for k in range(2):                                      # both ends may stick out of the range
         cell_bounds(&low, &high, work, dim, look, last if k else look.first)
         mass[look.n_cells - 1 if k else 0] = mass_between(columns, dim, low, high)
+    return work.looks.weight + (look - work.looks.look) * columns.n_bins
+
+
+cdef int64_t sum_of_look(const Work* work, int32_t node, int32_t number) noexcept nogil:
+    """The integer that stands for the node's target sum."""
+    cdef int64_t n_bins = work.columns.n_bins, packed = 0
+    cdef const int64_t* sums = work.looks.sums + number * n_bins
+    cdef int32_t k
     for k in range(<int32_t>n_bins):
         packed += sums[k]
-    count = work.pool.nodes[node].stat.n
-    look.total = work.ops.cut_weights(looks.weight + number * n_bins, &look.top, sums, look.first, look.n_cells, mass,
-                                      count, packed - (count << looks.shift), looks.scale, looks.shift,
-                                      work.leaf.sigma2, work.leaf.leaf_var, work.leaf.leaf_mean)
+    return packed - (work.pool.nodes[node].stat.n << work.looks.shift)
+
+
+cdef void weigh(Work* work, int32_t node, int32_t dim, int32_t number) noexcept nogil:
+    """Weights of the cells within the node's range: mass L(l) L(r) / L(eta) at the cell's representative gap."""
+    cdef Looks* looks = &work.looks
+    cdef Look* look = &looks.look[number]
+    cdef double[256] mass
+    cdef double* weight = frame_look(mass, work, dim, look)
+    look.total = work.ops.cut_weights(weight, &look.top, looks.sums + <int64_t>number * work.columns.n_bins, look.first,
+                                      look.n_cells, mass, work.pool.nodes[node].stat.n,
+                                      sum_of_look(work, node, number), looks.scale, looks.shift, work.leaf.sigma2,
+                                      work.leaf.leaf_var, work.leaf.leaf_mean)
     look.has_weights = True
 
 

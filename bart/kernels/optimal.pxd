@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t
 from numpy.random cimport bitgen_t
 from bart.kernels.types cimport Decision
-from bart.kernels.workspace cimport Work
+from bart.kernels.workspace cimport Look, Work
 
 cdef struct OptimalParams:
     int32_t subset          # columns looked at, 0: all
@@ -18,6 +18,11 @@ cdef struct Weights:
     double total            # stop and all splits
     double top
     double log_Z            # log of the total, without the factor
+
+cdef inline const Look* look_of(const Work* work, int32_t node, int32_t dim) noexcept nogil:
+    """The look of a column that has been weighed."""
+    cdef int64_t row = work.pool.nodes[node].looks
+    return &work.looks.look[work.looks.table[row * work.columns.n_dims + dim]]
 
 cdef int draw_subset(int32_t* dims, int32_t* n, Work* work, int32_t node, int32_t own_dim, int32_t size,
                      bitgen_t* rng) noexcept nogil

@@ -20,12 +20,6 @@ from bart.kernels.types cimport MUTANT, NO_MEMORY, OK, Decision
 from bart.kernels.workspace cimport Look, Work
 
 
-cdef inline const Look* look_of(const Work* work, int32_t node, int32_t dim) noexcept nogil:
-    """The look of a column that has been weighed."""
-    cdef int64_t row = work.pool.nodes[node].looks
-    return &work.looks.look[work.looks.table[row * work.columns.n_dims + dim]]
-
-
 cdef int draw_subset(int32_t* dims, int32_t* n, Work* work, int32_t node, int32_t own_dim, int32_t size,
                      bitgen_t* rng) noexcept nogil:
     """Valid columns to weigh at a node: `size` of them, uniformly; all where size is 0 or columns have weights.

@@ -76,7 +76,7 @@ cdef int step_perturb(Tree* tree, Work* work, StepInfo* info, const Target* targ
     values = sum_leaves_and_target(work, tree, target)
     if load_path(&in_pool, work, tree, top) != OK:
         return NO_MEMORY
-    return try_rule(tree, work, info, values, top, in_pool, rule, MUTANT(21), rng)
+    return try_rule(tree, work, info, values, top, in_pool, rule, MUTANT(21), 0.0, rng)
 
 
 cdef int32_t list_edges(int32_t* listed, const Tree* tree, int32_t* order) noexcept nogil:

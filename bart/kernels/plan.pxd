@@ -16,6 +16,7 @@ cdef enum Kernel:
     KERNEL_PERTURB = 3
     KERNEL_ROTATE = 4
     KERNEL_SPLICE = 5
+    KERNEL_RECUT = 6
     CYCLE = 100             # compositions; every other number is a kernel
     MIXTURE = 101
 

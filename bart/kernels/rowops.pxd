@@ -14,6 +14,13 @@ cdef enum:
     TREE_ROWS = 512     # most rows of a call of add_tree, a multiple of LANES
     MOST_SELECTED = 127 # nodes of a tree up to which add_tree selects values instead of walking
 
+# One leaf below a rule that is weighed anew: what it would hold if the rule sent all rows to its side.
+cdef struct CutLeaf:
+    const int64_t* sums     # their histogram
+    int64_t rows
+    int64_t total           # integer sum of the target
+    bint above              # the side
+
 cdef struct RowOps:
     # n, s = count and sum of r over the rows 0..n_rows-1 that satisfy all predicates; r may be NULL: no sum
     void (*masked_sum)(int64_t* n, double* s, const Predicate* where, int32_t n_where, const double* r,
@@ -79,6 +86,11 @@ cdef struct RowOps:
     double (*cut_weights)(double* weight, double* top, const int64_t* sums, int32_t first, int32_t n,
                           const double* mass, int64_t rows, int64_t total, double scale, int32_t shift, double sigma2,
                           double leaf_var, double leaf_mean) noexcept nogil
+    # weight[k] = mass[k] prod of L(leaf) exp(-top), up to a constant of all k, where the rule is the cut above bin first +
+    # k; less where that would empty a leaf; returns their sum
+    double (*leaf_cut_weights)(double* weight, double* top, const CutLeaf* leaves, int32_t n_leaves, int32_t first,
+                               int32_t n, const double* mass, double scale, int32_t shift, double sigma2,
+                               double leaf_var, double leaf_mean) noexcept nogil
     double (*largest)(const double* r, int64_t n_rows) noexcept nogil       # max |r|
 
 cdef RowOps* rowops() noexcept nogil

@@ -2,10 +2,10 @@
 # arithmetic of eight rows is in lanes.h. Short conjunctions are tested as the rows are summed; others go
 # through a mask of a block, one byte a row.
 
-from libc.math cimport fabs
+from libc.math cimport fabs, log
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
-from bart.kernels.rowops cimport BLOCK, LANES, MOST_SELECTED, TREE_ROWS, RowOps
+from bart.kernels.rowops cimport BLOCK, LANES, MOST_SELECTED, TREE_ROWS, CutLeaf, RowOps
 from bart.kernels.types cimport ABOVE, AT_MOST, EQUAL, Predicate, StoredNode, satisfies, value_at
 
 cdef extern from "lanes.h" nogil:
@@ -260,6 +260,7 @@ OPS.eliminate = eliminate
 OPS.sum_squares = sum_squares
 OPS.histogram = histogram
 OPS.cut_weights = cut_weights
+OPS.leaf_cut_weights = leaf_cut_weights
 OPS.largest = largest
 
 

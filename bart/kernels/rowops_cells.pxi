@@ -9,10 +9,14 @@ cdef extern from "cells.h" nogil:
     void bart_unpack(double* n_left, double* s_left, const int64_t* sums, int first, int n, int shift, double unit)
     double bart_cut_ratios(double* w, double* g, const double* n_left, const double* s_left, int n, double rows,
                            double s, double sigma2, double leaf_var, double leaf_mean)
+    void bart_leaf_factors(double* w, double* g, const double* n_in, const double* s_in, int n, double rows, double s,
+                           int above, double sigma2, double leaf_var, double leaf_mean)
+    double bart_largest(const double* g, int n)
     double bart_cut_weights(double* w, const double* g, const double* mass, int n, double top)
 
 cdef enum:
     CHUNK = 512             # rows whose integers are kept while all columns read them
+    FACTORS = 8             # leaves of which the factors are kept as a product
 
 
 cdef inline void add_four(int64_t* h0, int64_t* h1, int64_t* h2, int64_t* h3, const uint8_t* bins, int64_t stride,
@@ -77,6 +81,29 @@ cdef double cut_weights(double* weight, double* top, const int64_t* sums, int32_
     bart_unpack(n_left, s_left, sums, first, n, shift, unit)
     top[0] = bart_cut_ratios(weight, g, n_left, s_left, n, <double>rows, <double>total * unit, sigma2, leaf_var,
                              leaf_mean)
+    return bart_cut_weights(weight, g, mass, n, top[0])
+
+
+cdef double leaf_cut_weights(double* weight, double* top, const CutLeaf* leaves, int32_t n_leaves, int32_t first,
+                             int32_t n, const double* mass, double scale, int32_t shift, double sigma2,
+                             double leaf_var, double leaf_mean) noexcept nogil:
+    cdef double[256] n_left
+    cdef double[256] s_left
+    cdef double[256] g
+    cdef double unit = 1.0 / scale
+    cdef int32_t i, k
+    for k in range(n):
+        weight[k] = 1.0
+        g[k] = 0.0
+    for i in range(n_leaves):
+        bart_unpack(n_left, s_left, leaves[i].sums, first, n, shift, unit)
+        bart_leaf_factors(weight, g, n_left, s_left, n, <double>leaves[i].rows, <double>leaves[i].total * unit,
+                          leaves[i].above, sigma2, leaf_var, leaf_mean)
+        if i % FACTORS == FACTORS - 1:                      # before a product of many leaves underflows
+            for k in range(n):
+                g[k] += 0.5 * log(weight[k])
+                weight[k] = 1.0
+    top[0] = bart_largest(g, n)
     return bart_cut_weights(weight, g, mass, n, top[0])
 
 

@@ -15,7 +15,7 @@ cdef void sum_region(Work* work, StepInfo* info, const Tree* tree, int32_t top, 
 cdef int decide_subtree(Tree* tree, Work* work, StepInfo* info, const double* target, int32_t top, int32_t in_pool,
                         double before, bint with_top_rule, bitgen_t* rng) noexcept nogil
 cdef int try_rule(Tree* tree, Work* work, StepInfo* info, const double* target, int32_t top, int32_t in_pool,
-                  Decision rule, bint with_top_rule, bitgen_t* rng) noexcept nogil
+                  Decision rule, bint with_top_rule, double log_proposals, bitgen_t* rng) noexcept nogil
 
 cdef inline void set_rule(Node* node, Decision rule) noexcept nogil:
     node.dim = rule.dim

@@ -182,17 +182,18 @@ cdef int decide_subtree(Tree* tree, Work* work, StepInfo* info, const double* ta
 
 
 cdef int try_rule(Tree* tree, Work* work, StepInfo* info, const double* target, int32_t top, int32_t in_pool,
-                  Decision rule, bint with_top_rule, bitgen_t* rng) noexcept nogil:
+                  Decision rule, bint with_top_rule, double log_proposals, bitgen_t* rng) noexcept nogil:
     """Another rule at `top`, accepted with the posterior ratio of its subtree; its path is in the pool.
 
-    Without `with_top_rule` the prior of the rule itself is left out on both sides, for a proposal that cancels it.
+    Without `with_top_rule` the prior of the rule itself is left out on both sides, for a proposal that cancels it;
+    log_proposals is what the log ratio has beside the posteriors.
     """
     cdef Decision old = rule_of(&tree.nodes[top])
     cdef double before
     cdef int status
     if fill_log_rules(work, tree, top) != OK:
         return NO_MEMORY
-    before = old_log_posterior(work, tree, top, with_top_rule)
+    before = old_log_posterior(work, tree, top, with_top_rule) - log_proposals
     set_rule(&tree.nodes[top], rule)
     status = decide_subtree(tree, work, info, target, top, in_pool, before, with_top_rule, rng)
     if not info.changed:

@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from bart.kernels.columns cimport Columns, Domain
 from bart.kernels.pool cimport Pool
-from bart.kernels.rowops cimport RowOps
+from bart.kernels.rowops cimport CutLeaf, RowOps
 from bart.kernels.suffstat cimport LeafParams
 from bart.kernels.tree cimport Node, Tree
 from bart.kernels.types cimport Decision
@@ -51,6 +51,11 @@ cdef struct Looks:
     double most             # the largest such integer
     int32_t shift           # a row counts as 1 << shift
 
+# A leaf below a rule that is weighed anew: pool node of the rows it would have if the rule sent all of them to its side.
+cdef struct Claim:
+    int32_t node
+    bint above
+
 cdef struct Work:
     const RowOps* ops
     const Columns* columns
@@ -82,6 +87,9 @@ cdef struct Work:
     double* share           # (n_dims,): weight of each column of the subset
     int32_t region          # pool number of the root of the (sub)tree that is redrawn
     int64_t visits          # rows of nodes weighed, times columns
+    Claim* claims           # (claim_capacity,)
+    CutLeaf* cut_leaves     # (claim_capacity,)
+    int32_t claim_capacity
     double sweep_top        # bound that is ample for targets in this sweep; 0: look
     int32_t n_particles     # slots allocated, in each of the two generations
     Particle* particles

@@ -221,6 +221,6 @@ cdef class Workspace:
                       <size_t>self.w.looks.look, <size_t>self.w.looks.sums, <size_t>self.w.looks.weight,
                       <size_t>self.w.particles, <size_t>self.w.offspring, <size_t>self.w.log_weight,
                       <size_t>self.w.weight, <size_t>self.w.ancestor, <size_t>self.w.spare,
-                      <size_t>self.w.kept_nodes):
+                      <size_t>self.w.kept_nodes, <size_t>self.w.claims, <size_t>self.w.cut_leaves):
             free(<void*><size_t>array)
         pool_free(&self.w.pool)

@@ -9,10 +9,11 @@ from .joint import JointLeaves
 from .local import Local
 from .particle_gibbs import ParticleGibbs
 from .perturb import Perturb
+from .recut import Recut
 from .rotate import Rotate
 from .splice import Splice
 from .text import format_sampler, parse_sampler
 
-__all__ = ["CGM", "Cycle", "GrowPrune", "JointLeaves", "Local", "Mixture", "ParticleGibbs", "Perturb", "Rotate",
+__all__ = ["CGM", "Cycle", "GrowPrune", "JointLeaves", "Local", "Mixture", "ParticleGibbs", "Perturb", "Recut", "Rotate",
            "Splice", "StepInfo", "StepParams", "TreeSampler", "auto_sampler", "draw_leaf_values", "format_sampler",
            "parse_sampler"]

@@ -20,11 +20,12 @@ from .joint import JointLeaves
 from .local import Local
 from .particle_gibbs import ParticleGibbs
 from .perturb import Perturb
+from .recut import Recut
 from .rotate import Rotate
 from .splice import Splice
 
 # By name, as in text; the parameters of each class are attributes of its objects, too.
-SAMPLERS = {kind.name: kind for kind in (GrowPrune, CGM, ParticleGibbs, Local, Perturb, Rotate, Splice,
+SAMPLERS = {kind.name: kind for kind in (GrowPrune, CGM, ParticleGibbs, Local, Perturb, Recut, Rotate, Splice,
                                          JointLeaves)}
 
 
