@@ -11,7 +11,7 @@ from bart.kernels.optimal cimport Weights, draw_decision, draw_subset, log_cell_
 from bart.kernels.pool cimport pool_can_split, pool_reserve, pool_split
 from bart.kernels.regions cimport draw_slot, load_region, push_split
 from bart.kernels.rng cimport below
-from bart.kernels.tree cimport NONE, ROOT, UNKNOWN, Tree, breadth_first, is_leaf, is_prunable
+from bart.kernels.tree cimport NONE, ROOT, Tree, breadth_first, is_leaf, is_prunable
 from bart.kernels.types cimport MOVE_LOCAL, MUTANT, NO_MEMORY, OK, Decision, StepInfo
 from bart.kernels.workspace cimport Target, Work, reserve_target, sum_leaves, sum_leaves_and_target
 
@@ -32,8 +32,7 @@ cdef int log_excess(double* excess, Work* work, const Weights* weights, const De
         return OK
     excess[0] = -work.pool.nodes[weights.node].log_L - log_cell_ratio(weights, decision, work)
     for side in range(2):
-        if (work.pool.nodes[child + side].can_split == UNKNOWN
-                and pool_can_split(child + side, &work.pool, work.columns, work.ops) != OK):
+        if pool_can_split(child + side, &work.pool, work.columns, work.ops) != OK:
             return NO_MEMORY
         excess[0] += work.pool.nodes[child + side].log_L
         if not MUTANT(23):

@@ -28,6 +28,8 @@ cdef int draw_subset(int32_t* dims, int32_t* n, Work* work, int32_t node, int32_
                      bitgen_t* rng) noexcept nogil
 cdef int weigh_node(Weights* weights, Work* work, int32_t node, const int32_t* dims, int32_t n, double child_factor,
                     const double* target) noexcept nogil
+cdef void share_columns(Weights* weights, Work* work, int32_t node, const int32_t* dims, int32_t n, double split,
+                        double stop) noexcept nogil
 cdef void draw_decision(Decision* decision, const Weights* weights, Work* work, bitgen_t* rng) noexcept nogil
 cdef double log_cell_ratio(const Weights* weights, const Decision* decision, const Work* work) noexcept nogil
 cdef int propose_optimal(Decision* decision, double* log_ratio, int32_t node, Work* work, const OptimalParams* params,

@@ -7,7 +7,7 @@ it by mass; with a share e of proposals from the prior, log P / q of a decision 
 stop: exact whatever the cells, as the split taken is weighted by its own sums.
 """
 
-from libc.math cimport exp, log
+from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport Columns, cell_of, mass_between, p_split_at
@@ -15,7 +15,7 @@ from bart.kernels.looks cimport cell_bounds, find_ranges, look_at, weigh_columns
 from bart.kernels.pool cimport pool_can_split
 from bart.kernels.rng cimport below, uniform
 from bart.kernels.splits cimport draw_code, draw_position
-from bart.kernels.tree cimport NONE, UNKNOWN
+from bart.kernels.tree cimport NONE
 from bart.kernels.types cimport MUTANT, NO_MEMORY, OK, Decision
 from bart.kernels.workspace cimport Look, Work
 
@@ -73,24 +73,32 @@ cdef inline double log_if_tiny(double prior) noexcept nogil:
 cdef int weigh_node(Weights* weights, Work* work, int32_t node, const int32_t* dims, int32_t n, double child_factor,
                     const double* target) noexcept nogil:
     """w of stop, and of each column in work.share; splits times `child_factor`."""
-    cdef const Columns* columns = work.columns
-    cdef double p_split = p_split_at(columns, work.pool.nodes[node].depth), total = n, log_prior
-    cdef const Look* look
-    cdef int32_t k
+    cdef double p_split = p_split_at(work.columns, work.pool.nodes[node].depth)
     if weigh_columns(work, node, dims, n, target) != OK:
         return NO_MEMORY
+    share_columns(weights, work, node, dims, n, p_split * child_factor, 1.0 - p_split)
+    return OK
+
+
+cdef void share_columns(Weights* weights, Work* work, int32_t node, const int32_t* dims, int32_t n, double split,
+                        double stop) noexcept nogil:
+    """From the weights of their cells, w of each column, `split` that of all columns without the cells' ratios."""
+    cdef const Columns* columns = work.columns
+    cdef const Look* look
+    cdef double total = n, log_prior
+    cdef int32_t k
     if columns.weight != NULL:
         total = 0.0
         for k in range(n):
             total += columns.weight[dims[k]]
     weights.node, weights.dims, weights.n = node, dims, n
-    weights.top = 0.0
+    weights.top = 0.0 if stop > 0 else -INFINITY
     for k in range(n):
         look = look_of(work, node, dims[k])
-        work.share[k] = p_split * child_factor * (1.0 if columns.weight == NULL else columns.weight[dims[k]]) / total
+        work.share[k] = split * (1.0 if columns.weight == NULL else columns.weight[dims[k]]) / total
         if look.top + log_if_tiny(work.share[k]) > weights.top:
             weights.top = look.top + log_if_tiny(work.share[k])
-    weights.stop = weights.total = (1.0 - p_split) * exp(-weights.top)
+    weights.stop = weights.total = stop * exp(-weights.top) if stop > 0 else 0.0
     for k in range(n):
         look = look_of(work, node, dims[k])
         log_prior = log_if_tiny(work.share[k])
@@ -98,7 +106,6 @@ cdef int weigh_node(Weights* weights, Work* work, int32_t node, const int32_t* d
                          * exp(look.top + log_prior - weights.top))
         weights.total += work.share[k]
     weights.log_Z = log(weights.total) + weights.top
-    return OK
 
 
 cdef void draw_decision(Decision* decision, const Weights* weights, Work* work, bitgen_t* rng) noexcept nogil:
@@ -195,24 +202,15 @@ cdef int weigh_here(Weights* weights, int32_t node, int32_t own_dim, Work* work,
     return weigh_node(weights, work, node, dims, n, 1.0, target)
 
 
-cdef int node_splits(bint* can_split, int32_t node, Work* work) noexcept nogil:
-    if (work.pool.nodes[node].can_split == UNKNOWN
-            and pool_can_split(node, &work.pool, work.columns, work.ops) != OK):
-        return NO_MEMORY
-    can_split[0] = work.pool.nodes[node].can_split
-    return OK
-
-
 cdef int propose_optimal(Decision* decision, double* log_ratio, int32_t node, Work* work, const OptimalParams* params,
                          const double* target, bitgen_t* rng) noexcept nogil:
     """Draw a decision from q = (1 - e) w / Z + e P, and log P / q of it; a node without valid split stops."""
     cdef Weights weights
-    cdef bint can_split
     decision.dim = NONE
     log_ratio[0] = 0.0
-    if node_splits(&can_split, node, work) != OK:
+    if pool_can_split(node, &work.pool, work.columns, work.ops) != OK:
         return NO_MEMORY
-    if not can_split:
+    if not work.pool.nodes[node].can_split:
         return OK
     if weigh_here(&weights, node, NONE, work, params, target, rng) != OK:
         return NO_MEMORY
@@ -228,11 +226,10 @@ cdef int log_optimal_ratio(double* log_ratio, int32_t node, const Decision* deci
                            const OptimalParams* params, const double* target, bitgen_t* rng) noexcept nogil:
     """log P / q of the decision that the clamped particle has stored."""
     cdef Weights weights
-    cdef bint can_split
     log_ratio[0] = 0.0
-    if node_splits(&can_split, node, work) != OK:
+    if pool_can_split(node, &work.pool, work.columns, work.ops) != OK:
         return NO_MEMORY
-    if not can_split:
+    if not work.pool.nodes[node].can_split:
         return OK
     if weigh_here(&weights, node, decision.dim, work, params, target, rng) != OK:
         return NO_MEMORY

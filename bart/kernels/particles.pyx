@@ -13,7 +13,7 @@ from bart.kernels.pool cimport Pool, PoolNode, pool_can_split, pool_pair, pool_r
 from bart.kernels.regions cimport draw_slot, load_region, push_split
 from bart.kernels.resampling cimport draw_final, normalise, resample, wants_resampling
 from bart.kernels.splits cimport propose_prior
-from bart.kernels.tree cimport NONE, ROOT, UNKNOWN, Tree, is_leaf
+from bart.kernels.tree cimport NONE, ROOT, Tree, is_leaf
 from bart.kernels.types cimport (AT_MOST, CANCELLED, MOVE_PG, MUTANT, NO_MEMORY, OK, TOO_MANY_STAGES, Predicate, Stat,
                                  StepInfo)
 from bart.kernels.workspace cimport (Particle, Target, Work, reserve_particles, reserve_queue,
@@ -35,7 +35,7 @@ cdef int pop(Particle* particle, Work* work, bint authors) noexcept nogil:
         entry = particle.queue[particle.begin]
         if skips and not entry & STAGED:
             p = &work.pool.nodes[entry]
-            if p.can_split == UNKNOWN and pool_can_split(entry, &work.pool, work.columns, work.ops) != OK:
+            if pool_can_split(entry, &work.pool, work.columns, work.ops) != OK:
                 return NO_MEMORY
             if not p.can_split:
                 particle.begin += 1

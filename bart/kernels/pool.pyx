@@ -186,9 +186,11 @@ cdef int pool_ask(NodeSet* rows, Pool* pool, int32_t node, const Columns* column
 
 
 cdef int pool_can_split(int32_t node, Pool* pool, const Columns* columns, const RowOps* ops) noexcept nogil:
-    """Fill can_split of a pool node, by its number of rows alone where that is enough."""
+    """Fill can_split of a pool node unless it is known, by its number of rows alone where that is enough."""
     cdef NodeSet rows
     cdef PoolNode* p = &pool.nodes[node]
+    if p.can_split != UNKNOWN:
+        return OK
     if surely_splits(p.stat.n, columns):
         p.can_split = 1
         return OK

@@ -19,7 +19,7 @@ from bart.kernels.regions cimport push_split
 from bart.kernels.pool cimport PoolNode, pool_ask, pool_can_split, pool_reserve, pool_split
 from bart.kernels.rng cimport below, uniform
 from bart.kernels.splits cimport draw_rule, log_rule
-from bart.kernels.subtrees cimport fill_log_rules, load_path, old_log_posterior, rule_of, sum_region
+from bart.kernels.subtrees cimport fill_log_rules, load_path, old_log_posterior, rule_of, rows_of_rules, sum_region
 from bart.kernels.suffstat cimport log_L
 from bart.kernels.tree cimport NONE, ROOT, Tree, breadth_first, is_leaf
 from bart.kernels.types cimport MOVE_DELETE, MOVE_INSERT, MUTANT, NO_MEMORY, OK, Decision, StepInfo
@@ -112,7 +112,8 @@ cdef int try_splice(Tree* tree, Work* work, StepInfo* info, const double* target
     cdef int32_t last_split
     cdef PoolNode* region
     cdef double before, after
-    sum_region(work, info, tree, splice.top, work.region)
+    info.row_visits += rows_of_rules(tree, splice.top, work.order)
+    sum_region(work, tree, splice.top, work.region)
     if fill_log_rules(work, tree, splice.top) != OK or pool_reserve(&work.pool, 0, tree.n_leaves) != OK:
         return NO_MEMORY
     before = old_region(work, tree, splice)

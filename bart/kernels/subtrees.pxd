@@ -1,6 +1,6 @@
 """A subtree under other rules: its posterior beside the one it has, and the move from one to the other."""
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 from numpy.random cimport bitgen_t
 from bart.kernels.tree cimport Node, Tree
 from bart.kernels.types cimport Decision, StepInfo
@@ -11,7 +11,8 @@ cdef void load_children(Work* work, const Tree* tree, int32_t node) noexcept nog
 cdef int load_path(int32_t* top_in_pool, Work* work, const Tree* tree, int32_t top) noexcept nogil
 cdef int fill_log_rules(Work* work, Tree* tree, int32_t top) noexcept nogil
 cdef double old_log_posterior(Work* work, Tree* tree, int32_t top, bint with_top_rule) noexcept nogil
-cdef void sum_region(Work* work, StepInfo* info, const Tree* tree, int32_t top, int32_t in_pool) noexcept nogil
+cdef int64_t rows_of_rules(const Tree* tree, int32_t top, int32_t* order) noexcept nogil
+cdef void sum_region(Work* work, const Tree* tree, int32_t top, int32_t in_pool) noexcept nogil
 cdef int decide_subtree(Tree* tree, Work* work, StepInfo* info, const double* target, int32_t top, int32_t in_pool,
                         double before, bint with_top_rule, bitgen_t* rng) noexcept nogil
 cdef int try_rule(Tree* tree, Work* work, StepInfo* info, const double* target, int32_t top, int32_t in_pool,

@@ -4,7 +4,7 @@ The proposed subtree is evaluated through the pool, top down; an empty leaf is a
 """
 
 from libc.math cimport INFINITY, isnan
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport log_stop_at
 from bart.kernels.moves cimport accept, leaf_can_split
@@ -149,12 +149,20 @@ cdef int commit_subtree(Tree* tree, Work* work, int32_t top) noexcept nogil:
     return OK
 
 
-cdef void sum_region(Work* work, StepInfo* info, const Tree* tree, int32_t top, int32_t in_pool) noexcept nogil:
-    """Statistic of a subtree's root in the pool from its leaves' sums, and the row visits of other rules below it.
+cdef int64_t rows_of_rules(const Tree* tree, int32_t top, int32_t* order) noexcept nogil:
+    """Row visits of other rules in a subtree: the rows that its internal nodes hold under the old rules, which are
+    counted in the tree until a commit. How far a proposal with an empty leaf is evaluated is no property of the
+    algorithm."""
+    cdef int32_t n = breadth_first(tree, top, order), i
+    cdef int64_t rows = 0
+    for i in range(n):
+        if not is_leaf(tree, order[i]):
+            rows += tree.nodes[order[i]].n
+    return rows
 
-    Those are the rows that its internal nodes hold under the old rules, which are counted in the tree until a commit:
-    how far a proposal with an empty leaf is evaluated is no property of the algorithm.
-    """
+
+cdef void sum_region(Work* work, const Tree* tree, int32_t top, int32_t in_pool) noexcept nogil:
+    """Statistic of a subtree's root in the pool from its leaves' sums."""
     cdef int32_t n = breadth_first(tree, top, work.order), i
     cdef Stat* stat = &work.pool.nodes[in_pool].stat
     stat.w = stat.n
@@ -162,8 +170,6 @@ cdef void sum_region(Work* work, StepInfo* info, const Tree* tree, int32_t top, 
     for i in range(n):
         if is_leaf(tree, work.order[i]):
             stat.s += work.leaf_sum[tree.nodes[work.order[i]].leaf]
-        else:
-            info.row_visits += tree.nodes[work.order[i]].n
 
 
 cdef int decide_subtree(Tree* tree, Work* work, StepInfo* info, const double* target, int32_t top, int32_t in_pool,
@@ -171,7 +177,8 @@ cdef int decide_subtree(Tree* tree, Work* work, StepInfo* info, const double* ta
     """Evaluate the rules now written in the tree against `before`, accept or not, and commit; info says which."""
     cdef double after
     cdef int status
-    sum_region(work, info, tree, top, in_pool)
+    info.row_visits += rows_of_rules(tree, top, work.order)
+    sum_region(work, tree, top, in_pool)
     status = new_log_posterior(&after, work, tree, top, in_pool, target, with_top_rule)
     info.log_ratio = after - before
     if status == OK and after > -INFINITY and accept(info.log_ratio, rng):

@@ -51,7 +51,7 @@ cdef struct Looks:
     double most             # the largest such integer
     int32_t shift           # a row counts as 1 << shift
 
-# A leaf below a rule that is weighed anew: pool node of the rows it would have if the rule sent all of them to its side.
+# A leaf below a rule that is weighed anew: the pool node of its rows if the rule sent all of them to its side.
 cdef struct Claim:
     int32_t node
     bint above
