@@ -116,6 +116,102 @@ def test_list_loops(loops, rng, code_type):
         assert loops.differ(columns, candidates, where) == (len(np.unique(columns[1][mask])) > 1)
 
 
+SHIFT = 40
+
+
+def histogram_of(bins, r, n_bins, scale):
+    """Packed sums of a leaf's rows by bin, its rows and the total of the integers that stand for their targets."""
+    whole = np.rint(r * scale).astype(np.int64)
+    sums = np.zeros(n_bins, dtype=np.int64)
+    for b, q in zip(bins, whole, strict=True):
+        sums[b] += (1 << SHIFT) + q
+    return sums, len(bins), int(whole.sum())
+
+
+def leaf_cases(rng, span=70):
+    """(leaves as of RowLoops, the same as (bins, targets, above), first, masses, scale, sigma2, leaf_var, leaf_mean):
+    few and many leaves, of one row or more, all of them in few bins at times, so that cuts empty them."""
+    for n_leaves in (1, 2, 3, 4, 5, 7, 8, 9, 17, 40, 300):
+        for n_bins in (1, 2, 17, 63, 256):
+            unit, n_rows = 10.0 ** rng.integers(-span, span), int(rng.integers(1, 30)) if n_leaves > 1 else 1
+            n_cuts = int(rng.integers(1, n_bins + 1))
+            first = int(rng.integers(0, n_bins - n_cuts + 1))
+            scale = 2.0**20 / unit
+            leaves, plain = [], []
+            for _ in range(n_leaves):
+                n = int(rng.integers(1, n_rows + 1))
+                bins = rng.integers(0, max(1, n_bins // int(rng.integers(1, 5))), n)
+                r = np.rint(2**20 * rng.uniform(-1, 1, n)) / scale
+                above = bool(rng.integers(0, 2))
+                leaves.append((*histogram_of(bins, r, n_bins, scale), above))
+                plain.append((bins, r, above))
+            mass = rng.random(n_cuts) * (rng.random(n_cuts) < 0.9)
+            sigma2, leaf_var = unit**2 * np.exp(rng.normal(1, 2, 2))
+            yield leaves, plain, first, mass, scale, sigma2, leaf_var, unit * rng.normal(0, 0.1)
+
+
+def log_L(r, sigma2, leaf_var, leaf_mean):
+    """Log marginal likelihood of a leaf, up to what all trees share; or, without rows, what the loops take for it."""
+    if len(r) == 0:
+        return np.log(1e-3)
+    v, total = sigma2 + len(r) * leaf_var, sum(x - leaf_mean for x in r)
+    return 0.5 * np.log(sigma2 / v) + 0.5 * (leaf_var / sigma2) * total * (total / v)
+
+
+def test_weights_of_a_rule_above_leaves(loops, rng):
+    n_empty = 0
+    for leaves, plain, first, mass, scale, *params in leaf_cases(rng, 140):
+        weight, top, total = loops.leaf_cut_weights(leaves, first, mass, scale, SHIFT, *params)
+        expected = []
+        for cut in range(first, first + len(mass)):
+            kept = [r[(bins > cut) == above] for bins, r, above in plain]
+            n_empty += sum(len(r) == 0 for r in kept)
+            expected.append(sum(log_L(r, *params) for r in kept))
+        expected = np.array(expected)
+        assert ((weight > 0) == (mass > 0)).all() and total == pytest.approx(weight.sum(), rel=1e-12)
+        close = (mass > 0) & (expected > expected.max() - 500)
+        np.testing.assert_allclose(np.log(weight[close] / mass[close]) + top, expected[close], rtol=1e-10, atol=1e-9)
+    assert n_empty > 1000
+
+
+def test_weights_of_a_leaf_that_is_split(loops, rng):
+    """One leaf on either side that claim the same rows: L(l) L(r), but for the cuts that leave a side empty."""
+    for leaves, plain, first, mass, scale, *params in leaf_cases(rng):
+        sums, rows, whole, _ = leaves[0]
+        weight, top, total = loops.cut_weights(sums, first, mass, rows, whole, scale, SHIFT, *params)
+        pair, top_of_pair, _ = loops.leaf_cut_weights([(sums, rows, whole, 0), (sums, rows, whole, 1)], first, mass,
+                                                      scale, SHIFT, *params)
+        assert total == pytest.approx(weight.sum(), rel=1e-12)
+        bins, r, _ = plain[0]
+        n_left = np.array([(bins <= cut).sum() for cut in range(first, first + len(mass))])
+        split = (mass > 0) & (n_left > 0) & (n_left < rows)
+        close = split & (weight > 1e-200) & (pair > 1e-200)
+        np.testing.assert_allclose(np.log(weight[close]) + top + log_L(r, *params), np.log(pair[close]) + top_of_pair,
+                                   rtol=1e-10, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_leaves", [1, 3, 4, 7, 100])
+def test_no_cell_becomes_impossible(loops, n_leaves):
+    """Whatever the noise: factors of leaves multiply, and those of some cells must not vanish beside others."""
+    sums, rows, whole = histogram_of(np.array([0, 5]), np.array([1.0, -1.0]), 10, 2.0**20)
+    mass = np.full(9, 1e-30)
+    for sigma2 in (1e-60, 1e-30, 1.0, 1e30, 1e60):
+        leaves = [(sums, rows, whole, above % 2) for above in range(n_leaves)]
+        weight, top, total = loops.leaf_cut_weights(leaves, 0, mass, 2.0**20, SHIFT, sigma2, 1.0, 0.0)
+        assert (weight > 0).all() and np.isfinite([*weight, top, total]).all() and total > 0
+
+
+@pytest.mark.skipif(len(TARGETS) < 2, reason="this processor runs one build only")
+def test_same_bits_of_weights_from_every_width(rng):
+    wide, narrow = RowLoops("avx2"), RowLoops("baseline")
+    for leaves, _, first, mass, scale, *params in leaf_cases(rng):
+        a, b = (loops.leaf_cut_weights(leaves, first, mass, scale, SHIFT, *params) for loops in (wide, narrow))
+        assert a[0].tobytes() == b[0].tobytes() and a[1:] == b[1:]
+        a, b = (loops.cut_weights(*leaves[0][:1], first, mass, *leaves[0][1:3], scale, SHIFT, *params)
+                for loops in (wide, narrow))
+        assert a[0].tobytes() == b[0].tobytes() and a[1:] == b[1:]
+
+
 @pytest.mark.skipif(len(TARGETS) < 2, reason="this processor runs one build only")
 def test_same_bits_from_every_width(rng):
     wide, narrow = RowLoops("avx2"), RowLoops("baseline")

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define BART_MAGIC 6755399441055744.0       /* 1.5 * 2^52: adding it rounds a small double to an integer in its low bits */
+#define BART_MAGIC 6755399441055744.0   /* 1.5 * 2^52: adding it rounds a small double to an integer in its low bits */
 
 static inline int64_t bart_bits(double x) {
     int64_t b;
@@ -42,8 +42,8 @@ static void bart_quantise_list(int64_t *restrict q, const double *restrict r, co
 }
 
 /* Counts and target sums of the rows below each of n cuts, from packed sums of the bins between them. */
-static void bart_unpack(double *restrict n_left, double *restrict s_left, const int64_t *restrict sums, int first, int n,
-                        int shift, double unit) {
+static void bart_unpack(double *restrict n_left, double *restrict s_left, const int64_t *restrict sums, int first,
+                        int n, int shift, double unit) {
     int64_t packed = 0, half = (int64_t)1 << (shift - 1);
     for (int k = 0; k < first; k++) packed += sums[k];
     for (int k = 0; k < n; k++) {
@@ -105,13 +105,13 @@ static double bart_cut_weights(double *restrict w, const double *restrict g, con
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* For n cuts, what the leaves of one side of a rule add: n_in and s_in are of the rows at or below each cut that would come
-   to one of them, whose rows on either side of it are `rows` with sum s. w times its factor sigma2 / v, g plus its exponent;
-   w times BART_EMPTY where no row would come there: a cell whose representative empties a leaf may hold gaps that do not. */
+/* For n cuts, what one leaf below a rule adds: of its rows if the rule sent all of them to its side, `rows` with sum s,
+   n_in and s_in are at or below each cut. w times its factor sigma2 / v, g plus its exponent. w times BART_EMPTY where
+   no row is left to it: a cell whose representative empties a leaf may hold gaps that do not. */
 #define BART_EMPTY 1e-6
 static void bart_leaf_factors(double *restrict w, double *restrict g, const double *restrict n_in,
-                              const double *restrict s_in, int n, double rows, double s, int above, double sigma2, double leaf_var,
-                              double leaf_mean) {
+                              const double *restrict s_in, int n, double rows, double s, int above, double sigma2,
+                              double leaf_var, double leaf_mean) {
     double c = 0.5 * leaf_var / sigma2, sign = above ? -1.0 : 1.0;
     double n_base = above ? rows : 0.0, s_base = above ? s : 0.0;
     for (int k = 0; k < n; k++) {
@@ -120,6 +120,11 @@ static void bart_leaf_factors(double *restrict w, double *restrict g, const doub
         g[k] += c * S * S * inverse;
         w[k] *= sigma2 * inverse * (count > 0.0 ? 1.0 : BART_EMPTY);
     }
+}
+
+/* Products of factors from below: at the least exponent as well, the weight of a cell then is no 0. */
+static void bart_bound_factors(double *w, int n) {
+    for (int k = 0; k < n; k++) w[k] = w[k] > 1e-60 ? w[k] : 1e-60;
 }
 
 #endif

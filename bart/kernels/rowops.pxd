@@ -86,8 +86,8 @@ cdef struct RowOps:
     double (*cut_weights)(double* weight, double* top, const int64_t* sums, int32_t first, int32_t n,
                           const double* mass, int64_t rows, int64_t total, double scale, int32_t shift, double sigma2,
                           double leaf_var, double leaf_mean) noexcept nogil
-    # weight[k] = mass[k] prod of L(leaf) exp(-top), up to a constant of all k, where the rule is the cut above bin first +
-    # k; less where that would empty a leaf; returns their sum
+    # weight[k] = mass[k] prod of L(leaf) exp(-top), where the rule is the cut above bin first + k, less where that
+    # empties a leaf; returns their sum
     double (*leaf_cut_weights)(double* weight, double* top, const CutLeaf* leaves, int32_t n_leaves, int32_t first,
                                int32_t n, const double* mass, double scale, int32_t shift, double sigma2,
                                double leaf_var, double leaf_mean) noexcept nogil

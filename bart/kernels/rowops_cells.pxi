@@ -11,12 +11,13 @@ cdef extern from "cells.h" nogil:
                            double s, double sigma2, double leaf_var, double leaf_mean)
     void bart_leaf_factors(double* w, double* g, const double* n_in, const double* s_in, int n, double rows, double s,
                            int above, double sigma2, double leaf_var, double leaf_mean)
+    void bart_bound_factors(double* w, int n)
     double bart_largest(const double* g, int n)
     double bart_cut_weights(double* w, const double* g, const double* mass, int n, double top)
 
 cdef enum:
     CHUNK = 512             # rows whose integers are kept while all columns read them
-    FACTORS = 8             # leaves of which the factors are kept as a product
+    FACTORS = 4             # leaves whose factors are kept as a product, before it could underflow
 
 
 cdef inline void add_four(int64_t* h0, int64_t* h1, int64_t* h2, int64_t* h3, const uint8_t* bins, int64_t stride,
@@ -99,10 +100,12 @@ cdef double leaf_cut_weights(double* weight, double* top, const CutLeaf* leaves,
         bart_unpack(n_left, s_left, leaves[i].sums, first, n, shift, unit)
         bart_leaf_factors(weight, g, n_left, s_left, n, <double>leaves[i].rows, <double>leaves[i].total * unit,
                           leaves[i].above, sigma2, leaf_var, leaf_mean)
-        if i % FACTORS == FACTORS - 1:                      # before a product of many leaves underflows
+        if i % FACTORS == FACTORS - 1:
+            bart_bound_factors(weight, n)
             for k in range(n):
                 g[k] += 0.5 * log(weight[k])
                 weight[k] = 1.0
+    bart_bound_factors(weight, n)
     top[0] = bart_largest(g, n)
     return bart_cut_weights(weight, g, mass, n, top[0])
 

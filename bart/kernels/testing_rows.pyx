@@ -1,7 +1,8 @@
 """For tests and benchmarks: the loops over rows, on numpy arrays."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
-from bart.kernels.rowops cimport LANES, MOST_SELECTED, TREE_ROWS, RowOps
+from libc.stdlib cimport free, malloc
+from bart.kernels.rowops cimport LANES, MOST_SELECTED, TREE_ROWS, CutLeaf, RowOps
 from bart.kernels.rowops import TARGETS
 from bart.kernels.types cimport ABOVE, AT_MOST, EQUAL, Predicate, StoredNode
 
@@ -147,6 +148,32 @@ cdef class RowLoops:
         while self._again():
             self.s[0] = self.ops.sum_squares(&r[0], r.shape[0])
         return self.s[0]
+
+    def cut_weights(self, const int64_t[::1] sums, int32_t first, const double[::1] mass, int64_t rows, int64_t total,
+                    double scale, int32_t shift, double sigma2, double leaf_var, double leaf_mean):
+        """(weights, top, their sum) of the cuts above the bins from `first` on, as many as masses."""
+        cdef double[::1] weight = np.empty(len(mass))
+        while self._again():
+            self.s[0] = self.ops.cut_weights(&weight[0], &self.s[1], &sums[0], first, <int32_t>len(mass), &mass[0],
+                                             rows, total, scale, shift, sigma2, leaf_var, leaf_mean)
+        return np.asarray(weight), self.s[1], self.s[0]
+
+    def leaf_cut_weights(self, leaves, int32_t first, const double[::1] mass, double scale, int32_t shift,
+                         double sigma2, double leaf_var, double leaf_mean):
+        """The same for leaves (histogram, rows, total, above) below the cut."""
+        cdef double[::1] weight = np.empty(len(mass))
+        cdef int32_t i, n_leaves = <int32_t>len(leaves)
+        cdef CutLeaf* kept = <CutLeaf*>malloc(n_leaves * sizeof(CutLeaf))
+        cdef const int64_t[::1] sums
+        if kept == NULL:
+            raise MemoryError
+        for i, (sums, rows, total, above) in enumerate(leaves):
+            kept[i].sums, kept[i].rows, kept[i].total, kept[i].above = &sums[0], rows, total, above
+        while self._again():
+            self.s[0] = self.ops.leaf_cut_weights(&weight[0], &self.s[1], kept, n_leaves, first, <int32_t>len(mass),
+                                                  &mass[0], scale, shift, sigma2, leaf_var, leaf_mean)
+        free(kept)
+        return np.asarray(weight), self.s[1], self.s[0]
 
     def add_tree(self, X, tree):
         """Values of a stored tree for the rows of X, at most TREE_ROWS of them."""
