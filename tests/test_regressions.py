@@ -420,6 +420,20 @@ def test_c5_an_interrupt_of_many_particles_on_few_rows(rng):
     timer.join()
 
 
+def test_c6_an_interrupt_of_moves_that_weigh_many_columns(rng):
+    """One call of the compiled sweep took six seconds: the rows of histograms were not counted."""
+    X = rng.random((4000, 1000))
+    model = bart.Model(X, X[:, 0], n_trees=20, sigma_hat=1.0)
+    ensemble = bart.Ensemble(model, bart.Cycle(bart.Local(), bart.Recut(None)), rng, init="overgrown")
+    timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
+    began = time.monotonic()
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        ensemble.run(10**6)
+    assert time.monotonic() - began < 5.0
+    timer.join()
+
+
 def split_past_256_leaves():
     n = 20_000
     noise = np.random.default_rng(0).standard_normal(n)

@@ -102,7 +102,8 @@ cdef const Plan* choose_part(const Plan* plan, bitgen_t* rng) noexcept nogil:
 
 cdef int64_t update_cost(const Plan* plan, const StepInfo* info, int64_t n_rows) noexcept nogil:
     """Rows read in one update, roughly, a node's fixed cost counted as 500."""
-    return (4 * (n_rows + 500) * plan.most_kernels + info.n_stages * (n_rows + 500 * <int64_t>plan.most_particles))
+    return (4 * (n_rows + 500) * plan.most_kernels + info.n_stages * (n_rows + 500 * <int64_t>plan.most_particles)
+            + info.row_visits)
 
 
 cdef class KernelPlan:
