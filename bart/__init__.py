@@ -34,7 +34,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CGM", "Cycle", "Dataset", "Ensemble", "GrowPrune", "JointLeaves", "Ladder", "LeafPrior", "Local", "Mixture",
-    "Model", "NoisePrior", "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Recut", "Rotate", "Splice", "StepInfo",
-    "StepParams", "TreePrior", "TreeSampler", "TreeState", "auto_sampler", "draw_leaf_values", "effective_size",
-    "format_sampler", "load", "parse_sampler", "sample",
+    "Model", "NoisePrior", "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Recut", "Rotate", "Splice",
+    "StepInfo", "StepParams", "TreePrior", "TreeSampler", "TreeState", "auto_sampler", "draw_leaf_values",
+    "effective_size", "format_sampler", "load", "parse_sampler", "sample",
 ]

@@ -14,6 +14,6 @@ from .rotate import Rotate
 from .splice import Splice
 from .text import format_sampler, parse_sampler
 
-__all__ = ["CGM", "Cycle", "GrowPrune", "JointLeaves", "Local", "Mixture", "ParticleGibbs", "Perturb", "Recut", "Rotate",
-           "Splice", "StepInfo", "StepParams", "TreeSampler", "auto_sampler", "draw_leaf_values", "format_sampler",
-           "parse_sampler"]
+__all__ = ["CGM", "Cycle", "GrowPrune", "JointLeaves", "Local", "Mixture", "ParticleGibbs", "Perturb", "Recut",
+           "Rotate", "Splice", "StepInfo", "StepParams", "TreeSampler", "auto_sampler", "draw_leaf_values",
+           "format_sampler", "parse_sampler"]

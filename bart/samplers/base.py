@@ -50,8 +50,8 @@ class StepInfo(NamedTuple):
     Attributes
     ----------
     move : str
-        "grow", "prune", "change", "swap", "pg", "local", "perturb", "rotate", "insert" or "delete": the move tried.
-        What a composition says: see `Cycle`.
+        "grow", "prune", "change", "swap", "pg", "local", "perturb", "rotate", "insert", "delete" or "recut": the
+        move tried. What a composition says: see `Cycle`.
     changed, root_changed : bool
         Whether the structure, and the root's decision, differ from before.
     log_ratio : float
@@ -72,9 +72,14 @@ class StepInfo(NamedTuple):
         - insert, delete: the rows of all internal nodes of the subtree that moves a level down, or of the one that the
           deleted node heads, each counted under the old rules; and for an insert those of the node where the new rule
           is tried.
+        - local: the rows of the node, once for every column that is weighed there.
+        - recut: the rows of the node, once for every column; for each internal node below it those that come to it
+          where the node sends all of its rows to that side; and what change counts, where another rule is drawn than
+          the one already there.
         - pg: for each split that a free particle draws, be it chosen or not, the rows of the node it splits; and the
           rows of all internal nodes of the old tree, as the clamped particle is weighted anew (there is none in the
-          unconditional filters of the starts "smc" and "grow").
+          unconditional filters of the starts "smc" and "grow"). With optimal proposals also, for each particle and
+          node where it decides, the rows of the node, once for every column that is weighed.
 
         Rejected proposals count as accepted ones do. 0 where nothing is tried: no candidate for the move, no
         rule to insert, a change or perturb that draws the rule already there, one particle alone; and from a sampler

@@ -8,12 +8,16 @@ from .base import TreeSampler
 
 
 class Recut(TreeSampler):
-    """Draw the rule of one internal node anew from its full conditional, given the subtrees below it.
+    """Draw the rule of a uniform node with an internal child anew, given the subtrees below it.
+
+    Every rule is weighed by its prior times the likelihood of the leaves it would make, by cells of gaps, and the one
+    drawn is accepted by the exact ratio, as the rules below it then have another prior. The shape of the tree stays,
+    so that this is no sampler alone: compose it with one that grows and prunes.
 
     Parameters
     ----------
     subset : int or None
-        Columns weighed, that of the present rule always among them, the others drawn anew each time; None: all.
+        Weigh so many columns, that of the present rule among them, the others drawn anew each time; None: all.
     """
 
     name = "recut"

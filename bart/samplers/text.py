@@ -35,10 +35,10 @@ def parse_sampler(text):
     Parameters
     ----------
     text : str
-        Names of samplers: "growprune", "cgm", "pg", "local", "perturb", "rotate", "splice", "joint" (see `SAMPLERS`),
-        each perhaps with options, as in ``pg(n_particles=2, final=forced)``. Values are Python literals; a bare word
-        is a string. ``a + b`` is ``Cycle(a, b)``, ``0.3*a | 0.7*b`` is ``Mixture((0.3, a), (0.7, b))``, ``a | b`` is
-        ``Mixture(a, b)``; parentheses group.
+        Names of samplers: "growprune", "cgm", "pg", "local", "perturb", "recut", "rotate", "splice", "joint" (see
+        `SAMPLERS`), each perhaps with options, as in ``pg(n_particles=2, final=forced)``. Values are Python literals; a
+        bare word is a string. ``a + b`` is ``Cycle(a, b)``, ``0.3*a | 0.7*b`` is ``Mixture((0.3, a), (0.7, b))``,
+        ``a | b`` is ``Mixture(a, b)``; parentheses group.
 
     Returns
     -------
