@@ -9,6 +9,7 @@ from twin_compose import Mixture as MixtureTwin
 from twin_local import Local as LocalTwin
 from twin_particles import ParticleGibbs as ParticleGibbsTwin
 from twin_random import Uniforms
+from twin_recut import Recut as RecutTwin
 from twins import CGM as CGMTwin
 from twins import GrowPrune as GrowPruneTwin
 from twins_rules import Perturb as PerturbTwin
@@ -17,7 +18,19 @@ from twins_rules import Splice as SpliceTwin
 
 from bart.data import RankCodes
 from bart.priors import TreePrior
-from bart.samplers import CGM, Cycle, GrowPrune, Local, Mixture, ParticleGibbs, Perturb, Rotate, Splice, StepParams
+from bart.samplers import (
+    CGM,
+    Cycle,
+    GrowPrune,
+    Local,
+    Mixture,
+    ParticleGibbs,
+    Perturb,
+    Recut,
+    Rotate,
+    Splice,
+    StepParams,
+)
 
 PAIRS = {
     "growprune": (GrowPrune, GrowPruneTwin),
@@ -27,6 +40,7 @@ PAIRS = {
     "rotate": (Rotate, RotateTwin),
     "splice": (Splice, SpliceTwin),
     "local": (Local, LocalTwin),
+    "recut": (Recut, RecutTwin),
 }
 
 
@@ -44,7 +58,7 @@ def make_pair(problem, kind, n_bins=None, **options):
         return (Mixture(*zip(probabilities, samplers, strict=True)), MixtureTwin(problem, twins, probabilities))
     compiled, twin = PAIRS[kind]
     cells = {}
-    if kind == "local" or options.get("proposal") == "optimal":
+    if kind in ("local", "recut") or options.get("proposal") == "optimal":
         cells["cells"] = cells_of(make_state(problem, n_bins=n_bins))
     return compiled(**options), twin(problem, **options, **cells)
 
@@ -70,7 +84,8 @@ COMPOSED = {
                                      "probabilities": (0.4, 0.6)}),
     "cycle-of-all": ("cycle", {"parts": [("rotate", {}), ("local", {"descend": 0.7}), ("splice", {}), ("perturb", {}),
                                          _SUBTREE, ("splice", {}), ("perturb", {}), ("rotate", {}),
-                                         ("growprune", {}), ("local", {})]}),
+                                         ("growprune", {}), ("recut", {"subset": None}), ("local", {}),
+                                         ("recut", {})]}),
 }
 
 

@@ -21,10 +21,11 @@ IRREDUCIBLE = {
     "subtree-optimal": bart.ParticleGibbs(3, "systematic", 0.5, "forced", proposal="optimal", region="subtree"),
     "local": bart.Local(),
     "local-slot": bart.Local(subset=2, descend=0.7),
+    "recut": bart.Cycle(bart.Local(subset=2), bart.Recut()),
     "mixture": bart.Mixture((0.7, bart.Cycle(bart.Local(), bart.Perturb(), bart.Rotate())),
                             (0.3, bart.ParticleGibbs(3, region="subtree", proposal="optimal", subset=1))),
 }
-SAMPLERS = IRREDUCIBLE | {"perturb": bart.Perturb(), "rotate": bart.Rotate()}
+SAMPLERS = IRREDUCIBLE | {"perturb": bart.Perturb(), "rotate": bart.Rotate(), "recut-alone": bart.Recut(None)}
 STARTS = ("empty", "prior", "overgrown", "smc", "grow")
 ORDERS = ("sequential", "random")
 TRACES = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed", "row_visits")

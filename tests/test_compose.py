@@ -27,8 +27,9 @@ COMPOSED = {
     "cycle in a mixture": bart.Mixture((0.5, bart.Cycle(PG, GP)), (0.5, GP)),
     "all moves": bart.Cycle(
         bart.Rotate(), bart.Local(descend=0.7), GP, bart.Splice(), bart.Perturb(), bart.Local(), CGM, bart.Splice(),
-        bart.Perturb(),
-        bart.ParticleGibbs(2, region="subtree", proposal="optimal", ess_threshold=0, final="forced"), bart.Rotate()),
+        bart.Perturb(), bart.Recut(),
+        bart.ParticleGibbs(2, region="subtree", proposal="optimal", ess_threshold=0, final="forced"), bart.Rotate(),
+        bart.Recut(None)),
     "local or subtree": bart.Cycle(bart.Mixture(bart.Local(), bart.ParticleGibbs(3, region="subtree")), GP),
     "marks": bart.Cycle(bart.ParticleGibbs(3, bookkeeping="authors"), GP),
     "one each": bart.Cycle(bart.Mixture(CGM)),

@@ -26,6 +26,7 @@ SAMPLERS = {
     "subtree-optimal": bart.ParticleGibbs(3, proposal="optimal", region="subtree", subset=1, prior_share=0.2),
     "mixture": bart.Mixture((0.7, bart.Cycle(bart.Local(), bart.Perturb(), bart.Rotate())),
                             (0.3, bart.ParticleGibbs(3, region="subtree"))),
+    "recut": bart.Cycle(bart.Local(subset=1), bart.Recut(), bart.Recut(None)),
     "all-joint": bart.Cycle(bart.Local(), bart.ParticleGibbs(2, proposal="optimal", region="subtree"),
                             bart.JointLeaves(every=2)),
 }

@@ -28,6 +28,7 @@ SAMPLERS = {
     "subtree-optimal": bart.ParticleGibbs(3, proposal="optimal", region="subtree", final="forced"),
     "local": bart.Local(),
     "local-slot": bart.Local(descend=0.7),
+    "recut": bart.Cycle(bart.Local(subset=1), bart.Recut(subset=2)),
     "cycle": bart.Cycle(bart.Local(), bart.Perturb(), bart.Rotate(), bart.ParticleGibbs(4, region="subtree")),
 }
 # Ties, and 0.41 and 0.45 lie between two of four cut points of the grid.
@@ -101,7 +102,7 @@ def test_six_rows(sampler, cuts, rng):
     check_law(bart.Ensemble(model, SAMPLERS[sampler], rng), problem_of(cuts), enough(sampler))
 
 
-@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg", "pg-optimal", "local"])
+@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg", "pg-optimal", "local", "recut"])
 def test_six_rows_with_weights(sampler, rng):
     model = six_rows(3_000, "width", (1, 0, 3))
     check_law(bart.Ensemble(model, SAMPLERS[sampler], rng), problem_of("width", (1, 0, 3)), enough(sampler))
@@ -109,7 +110,7 @@ def test_six_rows_with_weights(sampler, rng):
 
 @pytest.mark.parametrize("weights", [None, (1, 0, 3)])
 @pytest.mark.parametrize("cuts", CUTS)
-@pytest.mark.parametrize("sampler", [bart.Perturb(), bart.Rotate()], ids=str)
+@pytest.mark.parametrize("sampler", [bart.Perturb(), bart.Rotate(), bart.Recut(), bart.Recut(None)], ids=str)
 def test_six_rows_stay_in_the_prior(sampler, cuts, weights, rng):
     """Moves that are not irreducible, from draws of the prior."""
     ensemble = bart.Ensemble(six_rows(20_000, cuts, weights), sampler, rng, init="prior")
@@ -118,7 +119,7 @@ def test_six_rows_stay_in_the_prior(sampler, cuts, weights, rng):
     assert sum(a != b for a, b in zip(before, ensemble.structures(), strict=True)) > 50
 
 
-@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-systematic", "subtree-optimal", "local"])
+@pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-systematic", "subtree-optimal", "local", "recut"])
 def test_a_temperature_near_zero(sampler, rng):
     """The trees keep their prior, and so does sigma2: the gamma law of its inverse, draw by draw."""
     model = bart.Model(X6, Y6, n_trees=3_000, alpha=0.75, beta=1.0)

@@ -20,6 +20,7 @@ SAMPLERS = {
     "pg": (bart.ParticleGibbs(4), 20),
     "optimal": (bart.ParticleGibbs(3, ess_threshold=0.5, final="forced", proposal="optimal"), 6),
     "local": (bart.Local(), 60),
+    "recut": (bart.Cycle(bart.Local(), bart.Recut()), 50),
     "cycle": (bart.Cycle(bart.Local(), bart.ParticleGibbs(3, proposal="optimal", region="subtree"), bart.Perturb(),
                          bart.Rotate(), bart.JointLeaves(every=5)), 25),
 }

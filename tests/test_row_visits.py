@@ -65,6 +65,22 @@ def test_splice_by_hand(rng):
     assert visits(line(1), None, bart.Splice(), rng) == {("delete", 0), ("insert", 0)}
 
 
+def test_recut_by_hand(rng):
+    tree = (0, 1, (0, 0, None, None), None)
+    # Each column weighs the root's four rows, all of which may come to the rule below it; another rule than the one
+    # that is there is asked of four and, as it stood, two rows.
+    assert visits(line(4), tree, bart.Recut(), rng) == {("recut", 8), ("recut", 14)}
+    plane = Problem(np.repeat(np.arange(4)[:, None], 3, axis=1), [0.3, -0.2, 0.5, 0.1], 1.0, 1.0)
+    for subset, n_columns in ((None, 3), (2, 2), (7, 3)):
+        weighed = 4 * n_columns + 4
+        assert visits(plane, tree, bart.Recut(subset), rng) == {("recut", weighed), ("recut", weighed + 6)}
+    # Of 01 | 23, both sides split, rules below the root are asked of all four rows each, where they stand of two.
+    both = (0, 1, (0, 0, None, None), (0, 2, None, None))
+    assert visits(line(4), both, bart.Recut(), rng) == {("recut", 12), ("recut", 20)}
+    for small in (None, (0, 1, None, None)):
+        assert visits(line(4), small, bart.Recut(), rng) == {("recut", 0)}
+
+
 def test_a_move_without_a_candidate_costs_nothing(rng):
     assert visits(line(4), None, bart.CGM(), rng) == {("grow", 4), ("prune", 0), ("change", 0), ("swap", 0)}
     whole = (0, 0, None, None)

@@ -113,6 +113,7 @@ for n, levels in ((1, 2), (37, 3), (700, 40), (700, 100000)):
                     bart.ParticleGibbs(3, proposal="optimal", subset=2, prior_share=0.2),
                     bart.ParticleGibbs(2, proposal="optimal", region="subtree", final="forced"),
                     bart.Mixture(bart.Local(), bart.Cycle(bart.Perturb(), bart.Rotate(), bart.Local(subset=1))),
+                    bart.Cycle(bart.Recut(None), bart.CGM(), bart.Recut()),
                     bart.Cycle(bart.GrowPrune(), bart.Mixture(bart.CGM(), bart.ParticleGibbs(2)),
                                bart.JointLeaves(every=12))):
         for start in ("smc", "overgrown", "grow"):

@@ -20,6 +20,7 @@ SAMPLERS = {
     "perturb": bart.Perturb(),
     "rotate": bart.Rotate(),
     "splice": bart.Splice(),
+    "recut": bart.Recut(subset=None),
     "pg": bart.ParticleGibbs(4),
     "pg-killing": bart.ParticleGibbs(3, "killing", 0.5, "forced", max_stages=1000),
     "authors": bart.ParticleGibbs(4, bookkeeping="authors"),
@@ -52,7 +53,8 @@ BAD = [
         ("subset", 0, ValueError), ("subset", 1.5, TypeError), ("subset", 2, ValueError),
         ("prior_share", 1.0, ValueError), ("prior_share", -0.1, ValueError), ("prior_share", 0.5, ValueError))),
     *((kind, "descend", value, ValueError) for kind in (bart.ParticleGibbs, bart.Local) for value in (0, 1, np.nan)),
-    (bart.Local, "subset", 0, ValueError), (bart.Local, "subset", True, TypeError),
+    *((kind, "subset", value, error) for kind in (bart.Local, bart.Recut)
+      for value, error in ((0, ValueError), (True, TypeError))),
     (bart.ParticleGibbs, "max_stages", 0, ValueError), (bart.ParticleGibbs, "max_stages", 1.5, TypeError),
 ]
 
@@ -71,8 +73,9 @@ def test_repr_makes_the_same_sampler(sampler):
 
 
 def test_names_and_plans():
-    kinds = (bart.GrowPrune, bart.CGM, bart.ParticleGibbs, bart.Perturb, bart.Rotate, bart.Local, bart.Splice)
-    assert [kind.name for kind in kinds] == ["growprune", "cgm", "pg", "perturb", "rotate", "local", "splice"]
+    kinds = (bart.GrowPrune, bart.CGM, bart.ParticleGibbs, bart.Perturb, bart.Rotate, bart.Local, bart.Splice,
+             bart.Recut)
+    assert [kind.name for kind in kinds] == ["growprune", "cgm", "pg", "perturb", "rotate", "local", "splice", "recut"]
     for sampler in SAMPLERS.values():
         assert isinstance(sampler, bart.TreeSampler) and isinstance(sampler.plan(), KernelPlan)
     assert bart.TreeSampler().plan() is None
@@ -99,7 +102,7 @@ def test_what_a_step_says_is_true(sampler, rng):
         assert (info.n_stages > 0) == (info.move == "pg") or sampler == "pg-subtree" and not info.changed   # no place
         moves.add(info.move)
     known = {"growprune": {"grow", "prune"}, "cgm": {"grow", "prune", "change", "swap"}, "perturb": {"perturb"},
-             "rotate": {"rotate"}, "local": {"local"}, "splice": {"insert", "delete"}}
+             "rotate": {"rotate"}, "local": {"local"}, "splice": {"insert", "delete"}, "recut": {"recut"}}
     assert moves == known.get(sampler, {"pg"})
 
 

@@ -18,6 +18,7 @@ SAMPLERS = {
     "pg": bart.ParticleGibbs(4),
     "optimal": bart.ParticleGibbs(3, proposal="optimal", final="forced", ess_threshold=0.5),
     "subtree-optimal": bart.ParticleGibbs(2, proposal="optimal", region="subtree", subset=2),
+    "recut": bart.Cycle(bart.Local(subset=1), bart.Recut(subset=2), bart.Recut(None)),
     "cycle": bart.Cycle(bart.Local(), bart.Perturb(), bart.Rotate()),
     "pg-many": bart.ParticleGibbs(70, "systematic"),        # more root splits than a team has room for at once
 }

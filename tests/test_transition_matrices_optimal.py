@@ -12,6 +12,7 @@ from twin_local import Local
 from twin_particles import ParticleGibbs
 from twin_proposals import OptimalProposal, PriorProposal, cells_of_width, singletons
 from twin_random import outcomes, scripted, transition_matrix
+from twin_recut import Recut
 from twins import draw_slot, nodes_of
 
 # (gaps a cell, place of the representative) and the options of the kernel.
@@ -36,6 +37,14 @@ LOCAL = {
     "subset-2": ((2, 0), {"subset": 2, "descend": 0.3}),
     "mixed": ((3, 1), {"subset": 1}),
     "slot": ((2, 1), {"descend": 0.5}),
+}
+RECUT = {
+    "singletons": ((1, 0), {"subset": None}),
+    "cells": ((2, 1), {"subset": None}),
+    "cells-3": ((3, 0), {"subset": None}),
+    "subset-1": ((1, 0), {}),
+    "subset-2": ((2, 0), {"subset": 2}),
+    "mixed": ((3, 1), {}),
 }
 LIGHT = ("line", "square", "ties", "shallow", "weighted_three", "grid", "triple", "cube", "triple_line", "pair",
          "unsplit_root", "authors")
@@ -85,6 +94,24 @@ def test_local(name, option):
     problem = PROBLEMS[name]()
     cells, options = LOCAL[option]
     check_invariant(Local(problem, cells=cells_of_width(problem, *cells), **options), problem)
+
+
+@pytest.mark.parametrize("option", RECUT)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_recut(name, option):
+    problem = PROBLEMS[name]()
+    cells, options = RECUT[option]
+    check_invariant(Recut(problem, cells=cells_of_width(problem, *cells), **options), problem)
+
+
+def test_recut_moves_most_problems():
+    """Else its invariance says nothing: the share of the posterior that a step moves."""
+    moved = {}
+    for name, make in PROBLEMS.items():
+        problem = make()
+        post = problem.posterior()
+        moved[name] = 1 - post.p @ np.diag(transition_matrix(Recut(problem, None), post.trees))
+    assert sum(share > 0.04 for share in moved.values()) >= 9, moved
 
 
 @pytest.mark.parametrize("option", OPTIMAL)
@@ -249,7 +276,8 @@ def test_row_visits_by_hand():
 
 
 # ---------------------------------------------------------------- the cells contain what they are for
-@pytest.mark.parametrize("width, place", sorted({cells for cells, _ in [*OPTIMAL.values(), *LOCAL.values()]}))
+@pytest.mark.parametrize("width, place", sorted({cells for cells, _ in [*OPTIMAL.values(), *LOCAL.values(),
+                                                                *RECUT.values()]}))
 def test_cells_cover_every_gap_once(width, place):
     for make in PROBLEMS.values():
         problem = make()

@@ -11,6 +11,8 @@ from twin_local import Local
 from twin_particles import ParticleGibbs
 from twin_proposals import cells_of_width
 from twin_random import from_generator, outcomes, scripted, stationary, transition_matrix
+from twin_recut import MUTANTS as RECUT_TWIN_MUTANTS
+from twin_recut import Recut
 from twin_resampling import SCHEMES
 from twins import CGM, MUTANTS, GrowPrune, draw_rule
 from twins_rules import MUTANTS as RULE_MUTANTS
@@ -55,6 +57,12 @@ PARTICLE_MUTANTS = {
     "stop of unsplittable nodes weighted": ("line", {}),
 }
 # mutant -> (problem on which it shows, gaps a cell, options of the twin)
+RECUT_MUTANTS = {
+    "ratio of the cells left out": ("line", 1, {}),
+    "present rows for claims": ("weighted", 1, {"subset": None}),
+    "subset unconditioned": ("cube", 1, {"subset": 2}),
+    "cell share left out": ("line", 2, {}),
+}
 OPTIMAL_MUTANTS = {
     "stop weight one": ("line", 1, {}),
     "subset unconditioned": ("cube", 1, {"subset": 2}),
@@ -150,6 +158,11 @@ def test_mutants_of_the_local_move_are_caught(mutant):
     assert gap_of_mutant(Local, mutant, LOCAL_TWIN_MUTANTS[mutant]) > 1e-6
 
 
+@pytest.mark.parametrize("mutant", RECUT_MUTANTS)
+def test_mutants_of_recut_are_caught(mutant):
+    assert gap_of_mutant(Recut, mutant, RECUT_MUTANTS[mutant]) > 1e-6
+
+
 def test_every_mutant_is_tested():
     assert set(LOCAL_MUTANTS) == set(MUTANTS["GrowPrune"])
     assert set(CGM_MUTANTS) == set(MUTANTS["CGM"])
@@ -160,6 +173,7 @@ def test_every_mutant_is_tested():
     assert set(OPTIMAL_MUTANTS) == set(MUTANTS["optimal"])
     assert set(SUBTREE_MUTANTS) == set(MUTANTS["subtree"])
     assert set(LOCAL_TWIN_MUTANTS) == set(MUTANTS["Local"])
+    assert set(RECUT_MUTANTS) == set(RECUT_TWIN_MUTANTS)
 
 
 def test_node_gap_midpoints_are_invisible_in_one_dimension_and_real_in_two():

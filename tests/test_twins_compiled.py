@@ -61,7 +61,14 @@ SAMPLERS |= {
     "local-subset-1": ("local", {"subset": 1, "descend": 0.7}),
     "local-subset-2": ("local", {"subset": 2, "n_bins": 3, "descend": 0.3}),
     "local-16": ("local", {"n_bins": 17, "descend": 0.7}),
+    "recut": ("recut", {"subset": None}),
+    "recut-cells": ("recut", {"subset": None, "n_bins": 3}),
+    "recut-one-cell": ("recut", {"subset": None, "n_bins": 2}),
+    "recut-subset-1": ("recut", {}),
+    "recut-subset-2": ("recut", {"subset": 2, "n_bins": 3}),
+    "recut-16": ("recut", {"subset": 9, "n_bins": 17}),
 } | COMPOSED
+RULES_ALONE = ("perturb", "rotate", "recut")                # which never grow a tree
 
 
 def check_step(state, sampler, twin, tree, uniforms, staged=frozenset()):
@@ -112,7 +119,7 @@ def test_from_enumerated_trees(sampler, name, rng):
         run_chain(problem, kind, options, rng, 2, trees[i])
 
 
-@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name not in ("perturb", "rotate")])
+@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if SAMPLERS[name][0] not in RULES_ALONE])
 def test_chains_move(sampler, rng):
     """Along a chain, so that caches and marks left by one step are read by the next."""
     kind, options = SAMPLERS[sampler]
@@ -124,9 +131,10 @@ def test_chains_move(sampler, rng):
 
 
 def run_cycle(problem, rng, n_rounds, tree=None):
-    """Perturb, rotate and splice between other moves, so that each reads the caches that the others left; how often
-    each move changed the tree."""
-    pairs = [make_pair(problem, kind) for kind in ("growprune", "rotate", "splice", "perturb", "cgm", "rotate")]
+    """Moves of rules between other moves, so that each reads the caches that the others left; how often each changed
+    the tree."""
+    kinds = ("growprune", "rotate", "splice", "recut", "perturb", "cgm", "rotate")
+    pairs = [*(make_pair(problem, kind) for kind in kinds), make_pair(problem, "recut", subset=None)]
     state, changed = make_state(problem, tree), Counter()
     for _ in range(n_rounds):
         for sampler, twin in pairs:
@@ -189,8 +197,19 @@ def test_larger_data_in_a_cycle(n, rng):
     problem = larger_problem(n, rng, 20.0)
     state = make_state(problem)
     state.overgrow(n // 10, rng)
-    changed = run_cycle(problem, rng, 12, state.structure)
-    assert all(changed[move] for move in ("perturb", "rotate", "insert", "delete")), changed
+    changed = run_cycle(problem, rng, 25, state.structure)
+    assert all(changed[move] for move in ("perturb", "rotate", "insert", "delete", "recut")), changed
+
+
+@pytest.mark.parametrize("n", [20, 100, 300])
+@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name.startswith("recut")])
+def test_recut_of_large_trees(sampler, n, rng):
+    """More leaves than factors are kept as a product, on either side of a rule."""
+    kind, options = SAMPLERS[sampler]
+    for problem in (larger_problem(n, rng, 20.0), random_problem(n, rng)):
+        state = make_state(problem)
+        state.overgrow(n // 5, rng)
+        run_chain(problem, kind, options, rng, 12, state.structure)
 
 
 def larger_problem(n, rng, sigma2=0.5):
