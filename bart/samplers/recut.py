@@ -11,8 +11,9 @@ class Recut(TreeSampler):
     """Draw the rule of a uniform node with an internal child anew, given the subtrees below it.
 
     Every rule is weighed by its prior times the likelihood of the leaves it would make, by cells of gaps, and the one
-    drawn is accepted by the exact ratio, as the rules below it then have another prior. The shape of the tree stays,
-    so that this is no sampler alone: compose it with one that grows and prunes.
+    drawn is accepted by the exact ratio, as the rules below it then have another prior.
+
+    Exact but not irreducible: the shape of the tree stays. Use it beside a sampler that grows and prunes.
 
     Parameters
     ----------
