@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from compiled import make_pair
 from oracle import Problem, bfs
 from test_transition_matrices import FEW, SETTINGS, check_invariant
 from tiny import PROBLEMS
@@ -102,6 +103,14 @@ def test_recut(name, option):
     problem = PROBLEMS[name]()
     cells, options = RECUT[option]
     check_invariant(Recut(problem, cells=cells_of_width(problem, *cells), **options), problem)
+
+
+@pytest.mark.parametrize("n_bins", [2, 3, 4])
+@pytest.mark.parametrize("subset", [1, 2, None])
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_recut_with_the_cells_of_the_kernel(name, subset, n_bins):
+    problem = PROBLEMS[name]()
+    check_invariant(make_pair(problem, "recut", n_bins, subset=subset)[1], problem)
 
 
 def test_recut_moves_most_problems():
