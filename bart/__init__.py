@@ -13,6 +13,7 @@ from .samplers import (
     Cycle,
     GrowPrune,
     JointLeaves,
+    Levels,
     Local,
     Mixture,
     ParticleGibbs,
@@ -33,8 +34,8 @@ from .sampling import sample
 __version__ = "0.1.0"
 
 __all__ = [
-    "CGM", "Cycle", "Dataset", "Ensemble", "GrowPrune", "JointLeaves", "Ladder", "LeafPrior", "Local", "Mixture",
-    "Model", "NoisePrior", "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Recut", "Rotate", "Splice",
+    "CGM", "Cycle", "Dataset", "Ensemble", "GrowPrune", "JointLeaves", "Ladder", "LeafPrior", "Levels", "Local",
+    "Mixture", "Model", "NoisePrior", "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Recut", "Rotate", "Splice",
     "StepInfo", "StepParams", "TreePrior", "TreeSampler", "TreeState", "auto_sampler", "draw_leaf_values",
     "effective_size", "format_sampler", "load", "parse_sampler", "sample",
 ]

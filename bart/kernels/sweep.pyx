@@ -222,6 +222,38 @@ cdef class EnsembleKernel:
                 k += 1
         self.refresh()
 
+    def shift_levels(self, const double[::1] z):
+        """Add c_j to all leaf values of tree j, where the c_j sum to 0: f and the residual stay.
+
+        The posterior of c given all else is the prior of the leaf values restricted to the shifts, whatever the data:
+        c_j ~ N(sum over leaves of (leaf_mean - mu) / K_j, leaf_var / K_j) for K_j leaves, given sum c_j = 0.
+
+        Parameters
+        ----------
+        z : (n_trees,) float64
+            Standard normal numbers.
+        """
+        cdef int32_t j, l
+        cdef Tree* tree
+        cdef double total = 0.0, inverse_leaves = 0.0
+        cdef double[::1] c = np.empty(self.n_trees)
+        if z.shape[0] != self.n_trees:
+            raise ValueError(f"z must have shape ({self.n_trees},), got ({z.shape[0]},)")
+        for j in range(self.n_trees):
+            tree = self.trees[j]
+            c[j] = 0.0
+            for l in range(tree.n_leaves):
+                c[j] += self.leaf_mean - tree.nodes[tree.leaf_node[l]].value
+            c[j] = c[j] / tree.n_leaves + sqrt(self.leaf_var / tree.n_leaves) * z[j]
+            total += c[j]
+            inverse_leaves += 1.0 / tree.n_leaves
+        for j in range(self.n_trees):
+            tree = self.trees[j]
+            # What the sum is too large by, shared in proportion to the variances.
+            c[j] -= total * (1.0 / self.n_trees if MUTANT(35) else 1.0 / (tree.n_leaves * inverse_leaves))
+            for l in range(tree.n_leaves):
+                tree.nodes[tree.leaf_node[l]].value += c[j]
+
     # ------------------------------------------------------------------------------------------------------ running
 
     def advance(self, KernelPlan plan, rng, double[:, ::1] traces, int64_t first, ForestStore store, store_rng,

@@ -6,6 +6,7 @@ from .cgm import CGM
 from .compose import Cycle, Mixture
 from .grow_prune import GrowPrune
 from .joint import JointLeaves
+from .levels import Levels
 from .local import Local
 from .particle_gibbs import ParticleGibbs
 from .perturb import Perturb
@@ -14,6 +15,6 @@ from .rotate import Rotate
 from .splice import Splice
 from .text import format_sampler, parse_sampler
 
-__all__ = ["CGM", "Cycle", "GrowPrune", "JointLeaves", "Local", "Mixture", "ParticleGibbs", "Perturb", "Recut",
-           "Rotate", "Splice", "StepInfo", "StepParams", "TreeSampler", "auto_sampler", "draw_leaf_values",
+__all__ = ["CGM", "Cycle", "GrowPrune", "JointLeaves", "Levels", "Local", "Mixture", "ParticleGibbs", "Perturb",
+           "Recut", "Rotate", "Splice", "StepInfo", "StepParams", "TreeSampler", "auto_sampler", "draw_leaf_values",
            "format_sampler", "parse_sampler"]

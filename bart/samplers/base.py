@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..inputs import check_real
+from ..inputs import check_count, check_real
 
 BOOKKEEPING = ("canonical", "authors")
 
@@ -103,6 +103,46 @@ class Value:
 
     def __hash__(self):
         return hash((type(self), repr(self)))
+
+
+class BetweenSweeps(Value):
+    """A kernel that leaves the posterior of all trees and leaf values invariant and acts after every so many sweeps.
+
+    It is done when the next sweep begins, before sigma2 is drawn: traces and stored forests of a sweep are those before
+    it, and its time counts to the sweep that follows.
+
+    Parameters
+    ----------
+    every : int
+        It follows the sweeps whose number, counted from the start of the chain, is a multiple.
+    """
+
+    name = "between"
+
+    def __init__(self, every=5):
+        self.every = check_count(every, "every")
+
+    def __repr__(self):
+        return f"{type(self).__name__}(every={self.every})"
+
+    def sweeps_left(self, n_sweeps):
+        """Sweeps until it is due, after `n_sweeps` of them."""
+        return self.every - n_sweeps % self.every
+
+    def is_due(self, n_sweeps):
+        """Whether it follows the last of `n_sweeps` sweeps."""
+        return n_sweeps > 0 and n_sweeps % self.every == 0
+
+    def redraw(self, kernel, rng):
+        """Redraw leaf values.
+
+        Parameters
+        ----------
+        kernel : bart.kernels.sweep.EnsembleKernel
+            Its trees' leaf values, and the residual where f changes, are replaced.
+        rng : numpy.random.Generator
+        """
+        raise NotImplementedError
 
 
 class TreeSampler(Value):

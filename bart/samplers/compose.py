@@ -11,8 +11,7 @@ from bisect import bisect_right
 
 from ..inputs import check_real
 from ..kernels.plan import KernelPlan
-from .base import StepInfo, TreeSampler, step_plan
-from .joint import JointLeaves
+from .base import BetweenSweeps, StepInfo, TreeSampler, step_plan
 
 SUM_ERROR = 1e-9
 
@@ -24,9 +23,10 @@ class Composition(TreeSampler):
 
     def __init__(self, parts):
         for place, part in enumerate(parts):
-            if isinstance(part, JointLeaves) or split_sampler(part)[1]:
-                raise ValueError(f"parts[{place}]: JointLeaves acts between sweeps, so that only a Cycle which is the "
-                                 "whole sampler may end with it")
+            last = part if isinstance(part, BetweenSweeps) else next(iter(split_sampler(part)[1]), None)
+            if last is not None:
+                raise ValueError(f"parts[{place}]: {type(last).__name__} acts between sweeps, so that only a Cycle "
+                                 "which is the whole sampler may end with it")
             if not isinstance(part, TreeSampler):
                 raise TypeError(f"parts[{place}] must be a TreeSampler, got {part!r}")
         if not parts:
@@ -59,14 +59,15 @@ class Cycle(Composition):
 
     Parameters
     ----------
-    *parts : TreeSampler, the last ones perhaps JointLeaves
-        Cycles among them are taken apart: ``Cycle(a, Cycle(b, c))`` is ``Cycle(a, b, c)``. `JointLeaves` acts between
-        sweeps, on all trees: a cycle that ends with it is a sampler for `Ensemble` and `sample`, not for single steps.
+    *parts : TreeSampler, the last ones perhaps JointLeaves or Levels
+        Cycles among them are taken apart: ``Cycle(a, Cycle(b, c))`` is ``Cycle(a, b, c)``. `JointLeaves` and `Levels`
+        act between sweeps, on all trees: a cycle that ends with one is a sampler for `Ensemble` and `sample`, not for
+        single steps.
 
     Raises
     ------
     ValueError
-        There is no sampler of trees, or one behind a JointLeaves.
+        There is no sampler of trees, or one behind what acts between sweeps.
 
     Notes
     -----
@@ -81,12 +82,14 @@ class Cycle(Composition):
         flat = []
         for part in parts:
             flat.extend(part.parts if isinstance(part, Cycle) else [part])
-        self._of_sweeps = tuple(part for part in flat if isinstance(part, JointLeaves))
+        self._of_sweeps = tuple(part for part in flat if isinstance(part, BetweenSweeps))
         of_trees = flat[:len(flat) - len(self._of_sweeps)]
         if self._of_sweeps and not of_trees:
-            raise ValueError("parts: JointLeaves redraws leaf values alone, a Cycle has a sampler of trees before it")
-        if any(isinstance(part, JointLeaves) for part in of_trees):
-            raise ValueError("parts: JointLeaves acts between sweeps and comes last in a Cycle")
+            raise ValueError(f"parts: {type(self._of_sweeps[0]).__name__} redraws leaf values alone, a Cycle has a "
+                             "sampler of trees before it")
+        for part in of_trees:
+            if isinstance(part, BetweenSweeps):
+                raise ValueError(f"parts: {type(part).__name__} acts between sweeps and comes last in a Cycle")
         super().__init__(of_trees)
 
     @property
@@ -98,7 +101,7 @@ class Cycle(Composition):
 
     def step(self, state, target, params, rng):
         if self._of_sweeps:
-            raise ValueError(f"{self._of_sweeps[0]!r} redraws the leaf values of all trees between sweeps: "
+            raise ValueError(f"{self._of_sweeps[0]!r} redraws leaf values of all trees between sweeps: "
                              "Ensemble and sample run it, a step on one tree cannot")
         return super().step(state, target, params, rng)
 
@@ -161,9 +164,10 @@ class Mixture(Composition):
 
 def split_sampler(sampler):
     """The sampler of single trees, and the kernels that act between sweeps (a tuple), of what `Ensemble` is given."""
-    if isinstance(sampler, JointLeaves):
-        raise ValueError("sampler: JointLeaves redraws leaf values alone; put it behind a sampler of trees, as in "
-                         "Cycle(GrowPrune(), JointLeaves())")
+    if isinstance(sampler, BetweenSweeps):
+        kind = type(sampler).__name__
+        raise ValueError(f"sampler: {kind} redraws leaf values alone; put it behind a sampler of trees, as in "
+                         f"Cycle(GrowPrune(), {kind}())")
     of_sweeps = sampler._of_sweeps if isinstance(sampler, Cycle) else ()
     if not of_sweeps:
         return sampler, ()

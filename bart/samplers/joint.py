@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..inputs import check_count
 from ..kernels.cholesky import normal_draw
 from ..kernels.joint import leaf_statistics
-from .base import Value
+from .base import BetweenSweeps
 
 
-class JointLeaves(Value):
+class JointLeaves(BetweenSweeps):
     """Redraw the leaf values of all trees jointly, after every so many sweeps.
 
     A part of a `Cycle` at its end, behind samplers of trees: ``Cycle(GrowPrune(), JointLeaves(every=5))``.
@@ -25,37 +24,14 @@ class JointLeaves(Value):
     mu | trees, sigma2 ~ N(A^-1 b, A^-1) with A = Z'Z / s2 + I / leaf_var, b = Z'y / s2 + leaf_mean / leaf_var and
     s2 = sigma2 / temperature; Z holds the leaf indicators of all trees, one column for each of the K leaves.
 
-    It is done when the next sweep begins, before sigma2 is drawn: traces and stored forests of a sweep are those
-    before it, and its time counts to the sweep that follows. The cost grows as K^3 and the memory as 16 K^2 bytes: it
-    is made for K in the thousands. Where rounding leaves A not definite (sigma2 below some 1e-10 of N leaf_var) the
+    See `Levels` for when it is done. The cost grows as K^3 and the memory as 16 K^2 bytes: it is made for K in the
+    thousands. Where rounding leaves A not definite (sigma2 below some 1e-10 of N leaf_var) the
     values stay as they are, which is exact too: A is a function of the trees and sigma2, which do not change.
     """
 
     name = "joint"
 
-    def __init__(self, every=5):
-        self.every = check_count(every, "every")
-
-    def __repr__(self):
-        return f"JointLeaves(every={self.every})"
-
-    def sweeps_left(self, n_sweeps):
-        """Sweeps until it is due, after `n_sweeps` of them."""
-        return self.every - n_sweeps % self.every
-
-    def is_due(self, n_sweeps):
-        """Whether it follows the last of `n_sweeps` sweeps."""
-        return n_sweeps > 0 and n_sweeps % self.every == 0
-
     def redraw(self, kernel, rng):
-        """Redraw all leaf values.
-
-        Parameters
-        ----------
-        kernel : bart.kernels.sweep.EnsembleKernel
-            Its trees' leaf values and residual are replaced.
-        rng : numpy.random.Generator
-        """
         counts, sums = leaf_statistics(kernel.states, kernel.y)
         values = draw_values(counts, sums, kernel.sigma2 / kernel.temperature, kernel.leaf_mean, kernel.leaf_var, rng)
         if values is not None:

@@ -17,6 +17,7 @@ from .cgm import CGM
 from .compose import Composition, Cycle, Mixture
 from .grow_prune import GrowPrune
 from .joint import JointLeaves
+from .levels import Levels
 from .local import Local
 from .particle_gibbs import ParticleGibbs
 from .perturb import Perturb
@@ -26,7 +27,7 @@ from .splice import Splice
 
 # By name, as in text; the parameters of each class are attributes of its objects, too.
 SAMPLERS = {kind.name: kind for kind in (GrowPrune, CGM, ParticleGibbs, Local, Perturb, Recut, Rotate, Splice,
-                                         JointLeaves)}
+                                         JointLeaves, Levels)}
 
 
 def parse_sampler(text):
@@ -35,10 +36,10 @@ def parse_sampler(text):
     Parameters
     ----------
     text : str
-        Names of samplers: "growprune", "cgm", "pg", "local", "perturb", "recut", "rotate", "splice", "joint" (see
-        `SAMPLERS`), each perhaps with options, as in ``pg(n_particles=2, final=forced)``. Values are Python literals; a
-        bare word is a string. ``a + b`` is ``Cycle(a, b)``, ``0.3*a | 0.7*b`` is ``Mixture((0.3, a), (0.7, b))``,
-        ``a | b`` is ``Mixture(a, b)``; parentheses group.
+        Names of samplers: "growprune", "cgm", "pg", "local", "perturb", "recut", "rotate", "splice", "joint", "levels"
+        (see `SAMPLERS`), each perhaps with options, as in ``pg(n_particles=2, final=forced)``. Values are Python
+        literals; a bare word is a string. ``a + b`` is ``Cycle(a, b)``, ``0.3*a | 0.7*b`` is
+        ``Mixture((0.3, a), (0.7, b))``, ``a | b`` is ``Mixture(a, b)``; parentheses group.
 
     Returns
     -------
