@@ -21,6 +21,7 @@ SAMPLERS = {
     "cycle": bart.Cycle(bart.GrowPrune(), bart.Mixture((0.5, bart.CGM()), (0.5, bart.ParticleGibbs(2)))),
     "cycle-joint": bart.Cycle(bart.CGM(), bart.JointLeaves(every=2)),
     "joint-each": bart.Cycle(bart.GrowPrune(), bart.JointLeaves(every=1)),
+    "levels": bart.Cycle(bart.CGM(), bart.Levels(every=1)),
     "local": bart.Local(),
     "optimal": bart.ParticleGibbs(2, proposal="optimal", ess_threshold=0.5),
     "subtree-optimal": bart.ParticleGibbs(3, proposal="optimal", region="subtree", subset=1, prior_share=0.2),

@@ -16,6 +16,7 @@ TWIN = "test_twins_compiled.py::test_from_enumerated_trees"
 LOCAL = "test_one_step.py::test_local_moves_leave_the_posterior_invariant"
 OPTIMAL = "test_one_step.py::test_optimal_and_subtree_moves_leave_the_posterior_invariant"
 WITHIN = "test_one_step.py::test_a_sweep_from_an_exact_draw_of_tree_and_values"
+LEVELS = "test_levels.py::test_the_law_is_that_of_the_prior_along_the_shifts"
 JOINT = "test_joint_leaves.py::test_moments_are_those_of_the_joint_law"
 OWN_LOOP = "test_compose.py::test_an_ensemble_makes_the_trees_of_an_own_loop"
 
@@ -54,6 +55,7 @@ MUTANTS = {
     32: ("recut without r(old cell) / r(new cell)", f"{OPTIMAL}[recut-line]"),
     33: ("recut weighs the leaves' present rows", f"{OPTIMAL}[recut-weighted]"),
     34: ("recut's subset without the present column", f"{OPTIMAL}[recut-subset-2-cube]"),
+    35: ("what levels sum to taken off each tree alike", f"{LEVELS}[leaves0-options0]"),
     60: ("old leaf values kept after the target was formed", f"{OWN_LOOP}[pg then local]"),
     61: ("target not formed after leaves were joined", f"{OWN_LOOP}[twice]"),
     62: ("diagonal of the joint factor taken twice", f"{JOINT}[1.0]"),

@@ -32,13 +32,13 @@ from compiled import make_params, make_state
 from laws import g_test
 from oracle import Problem
 from sweep_helpers import IRREDUCIBLE as SAMPLERS
-from sweep_helpers import STARTS
+from sweep_helpers import OF_TREES, STARTS
 
 import bart
 from bart.sampling import bytes_per_draw
 
 LEVEL = 1e-5
-EXACT = [name for name in SAMPLERS if name not in ("pg-authors", "joint")]
+EXACT = [name for name in SAMPLERS if name in OF_TREES and name != "pg-authors"]
 SIZE = {"n_burn": 3, "n_draws": 10, "n_chains": 2, "seed": 5, "progress": False}
 
 

@@ -8,7 +8,7 @@ from bart.kernels.plan import KernelPlan
 from bart.kernels.sweep import TRACES
 from compiled import make_params, make_state
 from oracle import Problem
-from sweep_helpers import ORDERS, SAMPLERS, make_data
+from sweep_helpers import OF_TREES, ORDERS, SAMPLERS, make_data
 
 import bart
 from bart.storage import read_record, write_record
@@ -177,7 +177,7 @@ class Recorded(bart.TreeSampler):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != "joint"])
+@pytest.mark.parametrize("sampler", OF_TREES)
 def test_a_sweep_costs_what_its_steps_cost(sampler, order, seed):
     """Driven from Python and compiled alike; the steps of the start "smc" are no part of a sweep."""
     X, y = make_data("ties", np.random.default_rng(seed))

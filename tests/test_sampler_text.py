@@ -19,6 +19,7 @@ PARSED = {
     "recut(subset=None)": bart.Recut(None),
     "local + recut(subset=2)": bart.Cycle(bart.Local(), bart.Recut(2)),
     "joint(every=7)": bart.JointLeaves(7),
+    "levels(every=2)": bart.Levels(2),
     "pg(n_particles=2, final=forced)": bart.ParticleGibbs(2, final="forced"),
     "pg(resampling='killing', ess_threshold=None)": bart.ParticleGibbs(resampling="killing"),
     "cgm(move_probs=(.25, .25, .4, .1))": bart.CGM((0.25, 0.25, 0.4, 0.1)),
