@@ -6,6 +6,7 @@ from .diagnostics import effective_size
 from .kernels.state import TreeState
 from .ladder import Ladder
 from .model import Model
+from .permutation import permutation_null
 from .posterior import Posterior, load
 from .priors import LeafPrior, NoisePrior, TreePrior
 from .samplers import (
@@ -30,12 +31,13 @@ from .samplers import (
     parse_sampler,
 )
 from .sampling import sample
+from .trees import Forest
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "CGM", "Cycle", "Dataset", "Ensemble", "GrowPrune", "JointLeaves", "Ladder", "LeafPrior", "Levels", "Local",
-    "Mixture", "Model", "NoisePrior", "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Recut", "Rotate", "Splice",
-    "StepInfo", "StepParams", "TreePrior", "TreeSampler", "TreeState", "auto_sampler", "draw_leaf_values",
-    "effective_size", "format_sampler", "load", "parse_sampler", "sample",
+    "CGM", "Cycle", "Dataset", "Ensemble", "Forest", "GrowPrune", "JointLeaves", "Ladder", "LeafPrior", "Levels",
+    "Local", "Mixture", "Model", "NoisePrior", "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Recut", "Rotate",
+    "Splice", "StepInfo", "StepParams", "TreePrior", "TreeSampler", "TreeState", "auto_sampler", "draw_leaf_values",
+    "effective_size", "format_sampler", "load", "parse_sampler", "permutation_null", "sample",
 ]

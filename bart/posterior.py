@@ -1,4 +1,4 @@
-"""Posterior: traces, stored forests, prediction, summaries, files and ArviZ."""
+"""Posterior: traces, stored forests, prediction, summaries and files."""
 
 import itertools
 import os
@@ -12,9 +12,11 @@ from .diagnostics import summarise
 from .inputs import check_count
 from .kernels.forest import predict_draws
 from .ladder import Tempering
+from .predictive import mixture_quantiles, outcome_noise
 from .progress import Bar
 from .storage import read_record, write_record
 from .summaries import Block, Prediction, Summary, quantile_levels
+from .views import PosteriorViews
 
 __all__ = ["Posterior", "load"]
 
@@ -25,7 +27,7 @@ _BLOCK_NUMBERS = 4_000_000
 _BLOCK_VISITS = 200_000_000
 
 
-class Posterior:
+class Posterior(PosteriorViews):
     """Draws of several chains, as `sample` returns them.
 
     ``post[name]`` is the trace of the kept draws, shape (n_chains, n_draws); ``post.burn[name]`` that of
@@ -143,25 +145,32 @@ class Posterior:
         forests = [*(self.forests or []), *(self.burn_forests or [])]
         return sum(trace.nbytes for trace in self.sweeps.values()) + sum(part.nbytes for part in forests)
 
-    def predict(self, X, draws=False, quantiles=None, interval=None, every=1, progress=False, n_threads=1):
-        """Posterior of f at new rows, in the units of y.
+    def predict(self, X, draws=False, quantiles=None, interval=None, every=1, progress=False, n_threads=1,
+                kind="mean", seed=None):  # fmt: skip
+        """Posterior of f, or of new outcomes y = f + noise, at new rows, in the units of y.
 
         Parameters
         ----------
         X : array-like, shape (n, n_dims)
             New rows; n may be 0. A frame must have the training columns in their order.
         draws : bool
-            Return f of each draw too: ``n_chains * n_draws * n`` numbers.
+            Return f, or a simulated outcome, of each draw too: ``n_chains * n_draws * n`` numbers.
         quantiles : sequence of float in [0, 1], optional
-            Posterior quantiles of f.
+            Posterior quantiles of f, or of the outcome.
         interval : float in (0, 1), optional
-            Probability of a central interval of f.
+            Probability of a central interval: a credible one for f, or a predictive one for the outcome.
         every : int
             Use only every so many kept draws.
         progress : bool
             Show a tqdm progress bar.
         n_threads : int
             Threads that share the rows. No result depends on their number.
+        kind : {"mean", "outcome"}
+            What is predicted: the mean f of the outcome at a row, or the outcome itself, N(f, sigma^2) in each draw.
+            Quantiles and intervals of outcomes are those of the mixture over draws, found by inverting its
+            distribution function, without simulation. The posterior mean is the same.
+        seed : int or sequence of int, optional
+            Of the simulated outcomes; only for draws of outcomes.
 
         Returns
         -------
@@ -181,9 +190,10 @@ class Posterior:
         quantiles and intervals, all draws of a block of rows.
         """
         levels = quantile_levels(quantiles, interval)
+        sigma, noise = outcome_noise(self, kind, check_count(every, "every"), draws, seed)
         forests = self._forests(burn=False)
         X = self._check_new(X)
-        n_kept = len(range(0, self.n_draws, check_count(every, "every")))
+        n_kept = len(range(0, self.n_draws, every))
         check_count(n_threads, "n_threads")
         total = np.zeros(len(X))
         kept = np.empty((self.n_chains, n_kept, len(X))) if draws else None
@@ -200,9 +210,13 @@ class Posterior:
                     if held is not None:
                         held[block.chain, block.draws] = block.values
                     if draws:
-                        kept[block.chain, block.draws, rows] = block.values
+                        kept[block.chain, block.draws, rows] = block.values if noise is None else noise.add_to(block)
                 if held is not None:
-                    found[:, rows] = np.quantile(held.reshape(-1, held.shape[2]), levels, axis=0)
+                    flat = held.reshape(-1, held.shape[2])
+                    if sigma is None:
+                        found[:, rows] = np.quantile(flat, levels, axis=0)
+                    else:
+                        found[:, rows] = mixture_quantiles(flat, sigma.ravel(), levels)
                 bar.update(rows.stop - first)
         mean = total / (self.n_chains * n_kept)
         if not draws and quantiles is None and interval is None:
@@ -275,31 +289,6 @@ class Posterior:
             "tempering": None if self.tempering is None else vars(self.tempering),
         }
         write_record(path, record)
-
-    def to_arviz(self):
-        """As an ArviZ object: InferenceData (ArviZ 0.x) or DataTree (ArviZ 1.x).
-
-        Returns
-        -------
-        arviz.InferenceData or xarray.DataTree
-            Group "posterior" with sigma, total_log_likelihood (ArviZ keeps the plain name for pointwise
-            values), n_leaves and depth; "sample_stats" with tree_changed, root_changed, row_visits and
-            seconds; and the same of the burn-in in "warmup_posterior" and "warmup_sample_stats".
-        """
-        import arviz
-
-        of_sampler = ("tree_changed", "root_changed", "row_visits", "seconds")
-        groups = {}
-        for prefix, traces in (("", self._kept), ("warmup_", self.burn)):
-            if prefix and self.n_burn == 0:
-                continue
-            copies = {name: np.array(trace) for name, trace in traces.items()}
-            copies["total_log_likelihood"] = copies.pop("log_likelihood")
-            groups[prefix + "posterior"] = {key: copies[key] for key in copies if key not in of_sampler}
-            groups[prefix + "sample_stats"] = {key: copies[key] for key in of_sampler}
-        if int(arviz.__version__.split(".")[0]) >= 1:
-            return arviz.from_dict(groups, save_warmup=True)
-        return arviz.from_dict(**groups, save_warmup=True)
 
     def _check_new(self, X):
         return check_rows(X, self.header["n_dims"], self.header["column_names"], "X")

@@ -18,11 +18,11 @@ class Prediction(NamedTuple):
     mean : ndarray, shape (n,)
         Posterior mean of f.
     draws : ndarray or None, shape (n_chains, n_draws, n)
-        f of each kept draw.
+        f of each kept draw; an outcome simulated from it with ``kind="outcome"``.
     quantiles : ndarray or None, shape (n_quantiles, n)
-        Posterior quantiles of f.
+        Posterior quantiles of f, or of the outcome.
     interval : ndarray or None, shape (2, n)
-        Lower and upper end of the central interval of f.
+        Lower and upper end of the central interval of f, or of the outcome.
     """
 
     mean: np.ndarray
