@@ -1,0 +1,437 @@
+"""Pictures of a Posterior and of what its methods return: matplotlib axes in and out (extra: plots).
+
+Every function takes the axes to draw on, or makes a figure of its own, and returns the axes;
+``ax.figure.savefig(path)`` writes it. No state of pyplot is read or made. Colours are Okabe and Ito's, safe for the
+colour-blind.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .data import check_rows
+from .diagnostics import ess_bulk, split_rhat
+from .inputs import as_vector, check_count, check_flag
+from .tree_plot import tree
+
+__all__ = [
+    "convergence", "dependence", "importance", "inclusion", "individual_dependence", "interactions", "intervals",
+    "traces", "tree",
+]  # fmt: skip
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+_LABELS = {
+    "log_likelihood": "log-likelihood",
+    "sigma": r"$\sigma$ (units of y)",
+    "n_leaves": "leaves, all trees",
+    "depth": "largest depth",
+    "tree_changed": "share of trees changed",
+    "root_changed": "share of roots changed",
+    "row_visits": "row visits a sweep",
+    "seconds": "CPU seconds a sweep",
+}
+# R-hat beyond which chains disagree: Vehtari et al. 2021 ask for less than 1.01, common practice for 1.05.
+_RHAT_LIMIT = 1.01
+
+
+def new_axes(n_rows=1, n_columns=1, size=(6.4, 3.6), **options):
+    """Axes on a figure that pyplot knows nothing of.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+    size : pair of float
+        Inches.
+    **options
+        Of ``Figure.subplots``.
+
+    Returns
+    -------
+    ndarray of matplotlib.axes.Axes, shape (n_rows, n_columns)
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib, naming the extra to install.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        message = "this needs matplotlib, which the extra 'plots' brings: pip install 'pgbart[plots]'"
+        raise ImportError(message) from error
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure.subplots(n_rows, n_columns, squeeze=False, **options)
+
+
+def _one(ax, size=(6.4, 3.6)):
+    return new_axes(size=size)[0, 0] if ax is None else ax
+
+
+def _several(axes, n, height=1.9, **options):
+    if axes is None:
+        return new_axes(n, size=(6.8, 0.5 + height * n), **options)[:, 0]
+    axes = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    if len(axes) != n:
+        raise ValueError(f"axes must hold {n} axes, got {len(axes)}")
+    return axes
+
+
+def _tidy(ax):
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def _colour(number):
+    return COLOURS[number % len(COLOURS)]
+
+
+def _check_names(post, names):
+    names = [names] if isinstance(names, str) else list(names)
+    if not names:
+        raise ValueError("names is empty")
+    for place, name in enumerate(names):
+        if name not in post:
+            raise ValueError(f"names[{place}] is {name!r}, which is none of {', '.join(post)}")
+    return names
+
+
+def traces(post, names=("sigma", "log_likelihood", "n_leaves"), burn=True, axes=None):
+    """Traces of all chains, one panel a trace; the burn-in is shaded.
+
+    Parameters
+    ----------
+    post : Posterior
+    names : str or sequence of str
+    burn : bool
+        Draw the burn-in too, on the left of a line; all sweeps are then drawn, whatever the thinning.
+    axes : sequence of matplotlib.axes.Axes, optional
+        One a trace.
+
+    Returns
+    -------
+    ndarray of Axes, shape (n_names,)
+    """
+    names, burn = _check_names(post, names), check_flag(burn, "burn")
+    axes = _several(axes, len(names), sharex=True)
+    thin = post.header["thin"]
+    for ax, name in zip(axes, names, strict=True):
+        if burn:
+            values, sweeps = post.sweeps[name], np.arange(1, post.sweeps[name].shape[1] + 1)
+        else:
+            values, sweeps = post[name], post.n_burn + thin * np.arange(1, post.n_draws + 1)
+        for chain, trace in enumerate(values):
+            start = post.starts[chain] if chain < len(post.starts) else ""
+            label = f"chain {chain} ({start})" if start else f"chain {chain}"
+            ax.plot(sweeps, trace, color=_colour(chain), linewidth=0.7, alpha=0.85, label=label)
+        if burn and post.n_burn:
+            ax.axvspan(0, post.n_burn + 0.5, color="0.92", zorder=0)
+        ax.set_ylabel(_LABELS.get(name, name))
+        ax.set_xlim(0 if burn else sweeps[0], sweeps[-1])
+        if values.dtype.kind == "f":
+            _clip_start(ax, values, post.n_burn if burn else 0)
+        _tidy(ax)
+    axes[-1].set_xlabel("sweep (shaded: burn-in)" if burn and post.n_burn else "sweep")
+    handles, labels = axes[0].get_legend_handles_labels()
+    axes[0].legend(handles[:8], labels[:8], ncols=min(4, len(handles)), loc="lower center", fontsize=8,
+                   frameon=False, bbox_to_anchor=(0.5, 1.0))  # fmt: skip
+    return axes
+
+
+def _clip_start(ax, values, n_burn):
+    """Limits by the kept part and the later burn-in: the first sweeps, from far away, would press the rest flat."""
+    later = values[:, n_burn // 4 :]
+    low, high = float(later.min()), float(later.max())
+    margin = 0.06 * (high - low)
+    if margin > 0 and (values.min() < low - 4 * margin or values.max() > high + 4 * margin):
+        ax.set_ylim(low - margin, high + margin)
+
+
+def convergence(post, names=("sigma", "log_likelihood"), n_points=30, axes=None):
+    """R-hat and bulk ESS of the kept draws so far, as sweeps go (extra: diagnostics).
+
+    Parameters
+    ----------
+    post : Posterior
+        With two chains or more for R-hat.
+    names : str or sequence of str
+    n_points : int
+        Places along the run at which they are computed, at least 2.
+    axes : pair of matplotlib.axes.Axes, optional
+        For R-hat, for the ESS.
+
+    Returns
+    -------
+    ndarray of Axes, shape (2,)
+    """
+    names, n_points = _check_names(post, names), check_count(n_points, "n_points", 2)
+    if post.n_draws < 8:
+        raise ValueError(f"the run has {post.n_draws} kept draws a chain, too few to see convergence")
+    ends = np.unique(np.linspace(max(4, post.n_draws // n_points), post.n_draws, n_points).astype(int))
+    sweeps = post.n_burn + post.header["thin"] * ends
+    axes = _several(axes, 2, sharex=True)
+    for number, name in enumerate(names):
+        draws = post[name]
+        style = {"color": _colour(number), "label": _LABELS.get(name, name), "marker": "o", "markersize": 2.5,
+                 "linewidth": 1.2}  # fmt: skip
+        axes[0].plot(sweeps, [split_rhat(draws[:, :end]) for end in ends], **style)
+        axes[1].plot(sweeps, [ess_bulk(draws[:, :end]) for end in ends], **style)
+    axes[0].axhline(_RHAT_LIMIT, color="0.4", linewidth=0.8, linestyle="--")
+    axes[0].annotate(f"{_RHAT_LIMIT}", (1.0, _RHAT_LIMIT), xycoords=("axes fraction", "data"), color="0.4", fontsize=8,
+                     xytext=(-2, 2), textcoords="offset points", ha="right")  # fmt: skip
+    axes[0].set_ylabel(r"$\hat{R}$")
+    axes[1].plot(sweeps, post.n_chains * ends, color="0.4", linewidth=0.8, linestyle="--", label="independent draws")
+    axes[1].set_yscale("log")
+    axes[1].set_ylabel("bulk ESS, all chains")
+    axes[1].set_xlabel(f"sweep (draws kept from {post.n_burn} on)")
+    axes[1].legend(fontsize=8, frameon=False)
+    for ax in axes:
+        _tidy(ax)
+    return axes
+
+
+def intervals(prediction, truth, ax=None):
+    """Intervals and means of rows, against the truth; what missed is marked, and the coverage counted.
+
+    Parameters
+    ----------
+    prediction : Prediction
+        Of ``post.predict(X, interval=...)``: of f against a known f, or with ``kind="outcome"`` against y.
+    truth : array-like, shape (n,)
+        In the units of y.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    Axes
+    """
+    if getattr(prediction, "interval", None) is None:
+        raise ValueError("prediction has no interval: make it by post.predict(X, interval=...)")
+    truth = as_vector(truth, "truth")
+    if len(truth) != len(prediction.mean):
+        raise ValueError(f"truth has {len(truth)} values, but prediction {len(prediction.mean)} rows")
+    ax = _one(ax, (5.2, 5.0))
+    low, high = prediction.interval
+    inside = (low <= truth) & (truth <= high)
+    fade = float(np.clip(150 / len(truth), 0.15, 0.8))
+    for hits, colour, label in ((inside, COLOURS[0], "inside"), (~inside, COLOURS[1], "missed")):
+        if not hits.any():
+            continue
+        ax.vlines(truth[hits], low[hits], high[hits], color=colour, linewidth=1.0, alpha=fade, zorder=2)
+        ax.scatter(truth[hits], prediction.mean[hits], s=9, color=colour, linewidth=0, zorder=3,
+                   label=f"{label}: {hits.sum()} of {len(truth)} ({hits.mean():.1%})")  # fmt: skip
+    ends = [min(truth.min(), low.min()), max(truth.max(), high.max())]
+    ax.plot(ends, ends, color="0.35", linewidth=0.9, linestyle="--", zorder=1)
+    ax.set_xlabel("truth (units of y)")
+    ax.set_ylabel("posterior mean and interval (units of y)")
+    ax.legend(fontsize=8, frameon=False, loc="upper left")
+    _tidy(ax)
+    return ax
+
+
+def _bars(ax, labels, order):
+    ax.set_yticks(np.arange(len(order)), [labels[dim] for dim in order])
+    ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.grid(axis="x", color="0.9", linewidth=0.6)
+    ax.set_axisbelow(True)
+    _tidy(ax)
+
+
+def _top(mean, top):
+    n = len(mean) if top is None else min(check_count(top, "top"), len(mean))
+    return np.argsort(-mean, kind="stable")[:n]
+
+
+def inclusion(found, top=None, level=0.05, rule="local", ax=None):
+    """Shares of splits by column with their Monte Carlo error, the prior's reference and the permutation null.
+
+    Parameters
+    ----------
+    found : bart.inclusion.Inclusion
+        Of `Posterior.inclusion`; with ``model=`` it has a prior's reference, with ``null=`` a null.
+    top : int, optional
+        Only so many columns, those of the largest shares.
+    level : float in (0, 1)
+    rule : {"local", "max", "se"}
+        Of the null's threshold, see `PermutationNull.threshold`; columns above it are drawn darker.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    Axes
+    """
+    order = _top(found.mean, top)
+    places = np.arange(len(order))
+    limit = None if found.null is None else found.null.threshold(level, rule)
+    ax = _one(ax, (6.4, 1.4 + 0.3 * len(order)))
+    colours = [COLOURS[0] if limit is None or found.mean[dim] > limit[dim] else "#9CC3E0" for dim in order]
+    errors = np.nan_to_num(found.mcse[order])
+    ax.barh(places, found.mean[order], height=0.62, color=colours, label=f"posterior (± 2 MCSE), kind={found.kind!r}")
+    ax.errorbar(found.mean[order], places, xerr=2 * errors, fmt="none", ecolor="0.15", elinewidth=1.0, capsize=2)
+    if found.prior is not None:
+        ax.scatter(found.prior[order], places, marker="D", s=26, color=COLOURS[4], edgecolor="0.15", linewidth=0.5,
+                   zorder=4, label="prior")  # fmt: skip
+    if limit is not None:
+        ax.vlines(limit[order], places - 0.4, places + 0.4, color=COLOURS[1], linewidth=1.8, zorder=3,
+                  label=f"permutation null, {rule} threshold at {level:g}")  # fmt: skip
+    what = {"splits": "share of splits", "trees": "share of trees", "any": "posterior probability of a split"}
+    ax.set_xlabel(what[found.kind])
+    ax.set_xlim(left=0)
+    _bars(ax, found.labels, order)
+    ax.legend(fontsize=8, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+    return ax
+
+
+def importance(found, top=None, ax=None):
+    """Permutation importance by column: the mean over repeats, and each repeat as a point.
+
+    Parameters
+    ----------
+    found : bart.permutation.Importance
+    top : int, optional
+        Only so many columns, the most important.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    Axes
+    """
+    order = _top(found.mean, top)
+    ax = _one(ax, (6.4, 1.1 + 0.3 * len(order)))
+    places = np.arange(len(order))
+    ax.barh(places, found.mean[order], height=0.62, color="#9CC3E0")
+    for repeat in found.repeats:
+        ax.scatter(repeat[order], places, s=12, color=COLOURS[0], alpha=0.8, linewidth=0, zorder=3)
+    ax.axvline(0.0, color="0.4", linewidth=0.8)
+    what = {"mse": "increase of the mean squared error", "log_score": "loss of mean log predictive density"}
+    ax.set_xlabel(f"{what[found.metric]} when the column is permuted")
+    _bars(ax, found.labels, order)
+    return ax
+
+
+def interactions(found, top=None, ax=None):
+    """Pairs of columns that meet in one tree, as a matrix.
+
+    Parameters
+    ----------
+    found : bart.inclusion.Interactions
+    top : int, optional
+        Only so many columns, those with the largest sums.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    Axes
+    """
+    matrix = found.matrix()
+    order = np.sort(_top(matrix.sum(axis=1), top))
+    matrix, labels = matrix[np.ix_(order, order)], [found.labels[dim] for dim in order]
+    size = 2.2 + 0.42 * len(order)
+    ax = _one(ax, (size + 0.8, size))
+    lower = np.ma.masked_where(np.triu(np.ones_like(matrix, dtype=bool), 1), matrix)
+    image = ax.imshow(lower, cmap="Blues", vmin=0.0)
+    ticks = np.arange(len(order))
+    ax.set_xticks(ticks, labels, rotation=90 if max(map(len, labels)) > 3 else 0)
+    ax.set_yticks(ticks, labels)
+    if len(order) <= 12:
+        dark = 0.55 * max(float(matrix.max()), 1e-300)
+        for a in ticks:
+            for b in range(a + 1):
+                colour = "white" if matrix[a, b] > dark else "black"
+                ax.text(b, a, f"{matrix[a, b]:.2f}", ha="center", va="center", fontsize=7, color=colour)
+    what = {"splits": "share of pairs of nested nodes", "trees": "share of trees with such nested nodes"}
+    ax.figure.colorbar(image, ax=ax, label=what[found.kind], shrink=0.85)
+    _tidy(ax)
+    return ax
+
+
+def dependence(found, ax=None, X=None, colour=COLOURS[0]):
+    """Partial dependence: of one column a curve with its credible band, of two a filled map.
+
+    Parameters
+    ----------
+    found : bart.dependence.Dependence
+    ax : matplotlib.axes.Axes, optional
+    X : array-like, shape (n, n_dims), optional
+        Rows whose values of the columns are marked: where there are none, f is extrapolated.
+    colour : colour of matplotlib
+        Of curve and band, so that several curves go on one axes.
+
+    Returns
+    -------
+    Axes
+    """
+    X = None if X is None else check_rows(X, np.shape(X)[1] if np.ndim(X) == 2 else 0, None, "X")
+    if len(found.columns) == 1:
+        ax = _one(ax)
+        (grid,), (column,) = found.grid, found.columns
+        ax.fill_between(grid, *found.interval, color=colour, alpha=0.22, linewidth=0,
+                        label=f"{found.level:.0%} credible band")  # fmt: skip
+        ax.plot(grid, found.mean, color=colour, linewidth=1.8, label="posterior mean")
+        if X is not None:
+            _rug(ax, X[:, column])
+        ax.set_ylabel(_dependence_label(found.centred))
+        ax.set_xlabel(found.labels[0])
+        ax.legend(fontsize=8, frameon=False)
+        _tidy(ax)
+        return ax
+    ax = _one(ax, (5.8, 4.6))
+    first, second = found.grid
+    image = ax.pcolormesh(first, second, found.mean.T, cmap="cividis", shading="nearest", rasterized=True)
+    if min(len(first), len(second)) > 2 and np.ptp(found.mean) > 0:
+        lines = ax.contour(first, second, found.mean.T, levels=7, colors="white", linewidths=0.7)
+        ax.clabel(lines, fontsize=7, fmt="%.3g")
+    if X is not None:
+        ax.scatter(*X[:, list(found.columns)].T, s=4, color="white", edgecolor="0.2", linewidth=0.3, alpha=0.7)
+    ax.set_xlabel(found.labels[0])
+    ax.set_ylabel(found.labels[1])
+    ax.figure.colorbar(image, ax=ax, label=_dependence_label(found.centred))
+    return ax
+
+
+def _dependence_label(centred):
+    return "change of f (units of y)" if centred else "f (units of y)"
+
+
+def _rug(ax, values):
+    low, high = ax.get_xlim()
+    inside = values[(values >= low) & (values <= high)]
+    ax.plot(inside, np.zeros(len(inside)), "|", color="0.25", markersize=7, alpha=0.35, clip_on=False,
+            transform=ax.get_xaxis_transform(), scalex=False, scaley=False)  # fmt: skip
+
+
+def individual_dependence(found, band=False, most=200, ax=None):
+    """ICE: one thin curve a row, and their mean.
+
+    Parameters
+    ----------
+    found : bart.dependence.IndividualDependence
+    band : bool
+        Shade each curve's credible band, for a few rows.
+    most : int
+        Curves drawn, spread evenly over the rows; the mean is over all rows.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    Axes
+    """
+    check_flag(band, "band")
+    n = len(found.mean)
+    chosen = np.unique(np.linspace(0, n - 1, min(check_count(most, "most"), n)).astype(int))
+    ax = _one(ax)
+    fade = float(np.clip(20 / len(chosen), 0.12, 0.8))
+    for place, row in enumerate(chosen):
+        label = f"{len(chosen)} of {n} rows" if place == 0 else None
+        ax.plot(found.grid, found.mean[row], color=COLOURS[0], linewidth=0.8, alpha=fade, label=label)
+        if band:
+            ax.fill_between(found.grid, *found.interval[:, row], color=COLOURS[0], alpha=0.15, linewidth=0)
+    ax.plot(found.grid, found.mean.mean(axis=0), color=COLOURS[1], linewidth=2.2, label="mean of all rows")
+    ax.set_xlabel(found.label)
+    ax.set_ylabel(_dependence_label(found.centred))
+    legend = ax.legend(fontsize=8, frameon=False)
+    for handle in legend.legend_handles:
+        handle.set_alpha(1.0)
+    _tidy(ax)
+    return ax
