@@ -74,6 +74,11 @@ def arviz_object(post, X=None, y=None, model=None, log_likelihood=False, n_threa
         raise ValueError("log_likelihood=True needs the data, which the run does not keep: give X and y, or model=")
     if X is not None and not log_likelihood:
         raise ValueError("X has no effect without log_likelihood=True")
+    check_count(n_threads, "n_threads")
+    if log_likelihood or model is not None:
+        X, y = _data_of(post, X, y, model)
+    elif wants_data:
+        y = as_vector(y, "y")
     groups = {}
     for prefix, traces in (("", post), ("warmup_", post.burn)):
         if prefix and post.n_burn == 0:
@@ -83,13 +88,9 @@ def arviz_object(post, X=None, y=None, model=None, log_likelihood=False, n_threa
         groups[prefix + "posterior"] = {key: copies[key] for key in copies if key not in _OF_SAMPLER}
         groups[prefix + "sample_stats"] = {key: copies[key] for key in _OF_SAMPLER}
     if log_likelihood:
-        values = pointwise_log_likelihood(post, X, y, model, n_threads=n_threads)
-        groups["log_likelihood"] = {"y": values}
-        y = model.dataset.y if model is not None else y
-    elif model is not None:
-        y = _data_of(post, None, None, model)[1]
+        groups["log_likelihood"] = {"y": pointwise_log_likelihood(post, X, y, n_threads=n_threads)}
     if wants_data:
-        groups["observed_data"] = {"y": np.array(as_vector(y, "y"))}
+        groups["observed_data"] = {"y": np.array(y)}
     if int(arviz.__version__.split(".")[0]) >= 1:
         return arviz.from_dict(groups, save_warmup=True)
     return arviz.from_dict(**groups, save_warmup=True)

@@ -99,7 +99,7 @@ def permuted_model(model, order):
     data.y, data.y_scaled = model.dataset.y[order], model.dataset.y_scaled[order]
     for array in (data.y, data.y_scaled):
         array.flags.writeable = False
-    made.dataset = data
+    made.dataset, made._domain = data, model.domain
     if model.sigma_hat_method == "ols" and isinstance(model.noise_prior, NoisePrior):
         scaled, made.sigma_hat_method = estimate_sigma(data.X, data.y_scaled, "ols")
         made.sigma_hat = scaled * data.y_range

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .axes import new_axes
 from .data import check_rows
 from .diagnostics import ess_bulk, split_rhat
 from .inputs import as_vector, check_count, check_flag
@@ -32,37 +33,6 @@ _LABELS = {
 }
 # R-hat beyond which chains disagree: Vehtari et al. 2021 ask for less than 1.01, common practice for 1.05.
 _RHAT_LIMIT = 1.01
-
-
-def new_axes(n_rows=1, n_columns=1, size=(6.4, 3.6), **options):
-    """Axes on a figure that pyplot knows nothing of.
-
-    Parameters
-    ----------
-    n_rows, n_columns : int
-    size : pair of float
-        Inches.
-    **options
-        Of ``Figure.subplots``.
-
-    Returns
-    -------
-    ndarray of matplotlib.axes.Axes, shape (n_rows, n_columns)
-
-    Raises
-    ------
-    ImportError
-        Without matplotlib, naming the extra to install.
-    """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        message = "this needs matplotlib, which the extra 'plots' brings: pip install 'pgbart[plots]'"
-        raise ImportError(message) from error
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure.subplots(n_rows, n_columns, squeeze=False, **options)
 
 
 def _one(ax, size=(6.4, 3.6)):

@@ -71,7 +71,7 @@ def _lower_quantile(f, sigma, level):
         too_high = log_cdf > target
         high[active] = np.where(too_high, t, high[active])
         low[active] = np.where(too_high, low[active], t)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             step = t - (log_cdf - target) / slope
         inside = (step >= low[active]) & (step <= high[active])
         if count > _FREE_STEPS and count % 2:

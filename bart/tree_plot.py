@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .axes import new_axes
 from .data import check_rows
 from .trees import column_label
 
@@ -53,10 +54,6 @@ def tree(drawn, X=None, ax=None):
     -----
     Leaves are coloured by their values, orange above 0 and blue below.
     """
-    from matplotlib.colors import LinearSegmentedColormap
-
-    from .plots import new_axes
-
     nodes = drawn.nodes
     x, depth = _places(nodes)
     counts = None
@@ -66,6 +63,8 @@ def tree(drawn, X=None, ax=None):
     if ax is None:
         size = (max(3.2, 1.25 * drawn.n_leaves + 0.6), max(1.4, 1.05 * drawn.depth + 1.2))
         ax = new_axes(size=size)[0, 0]
+    from matplotlib.colors import LinearSegmentedColormap
+
     colours = LinearSegmentedColormap.from_list("leaf", ["#0072B2", "#F7F7F7", "#E69F00"])
     largest = np.nanmax(np.abs(nodes["value"])) or 1.0
     for at, node in enumerate(nodes):
