@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .axes import new_axes
-from .data import check_rows
+from .axes import COLOURS, new_axes, one_axes, tidy
+from .dependence_plot import dependence, individual_dependence
 from .diagnostics import ess_bulk, split_rhat
 from .inputs import as_vector, check_count, check_flag
 from .tree_plot import tree
@@ -20,7 +20,6 @@ __all__ = [
     "traces", "tree",
 ]  # fmt: skip
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 _LABELS = {
     "log_likelihood": "log-likelihood",
     "sigma": r"$\sigma$ (units of y)",
@@ -31,12 +30,8 @@ _LABELS = {
     "row_visits": "row visits a sweep",
     "seconds": "CPU seconds a sweep",
 }
-# R-hat beyond which chains disagree: Vehtari et al. 2021 ask for less than 1.01, common practice for 1.05.
+# Vehtari et al. 2021 ask for an R-hat below this.
 _RHAT_LIMIT = 1.01
-
-
-def _one(ax, size=(6.4, 3.6)):
-    return new_axes(size=size)[0, 0] if ax is None else ax
 
 
 def _several(axes, n, height=1.9, **options):
@@ -46,15 +41,6 @@ def _several(axes, n, height=1.9, **options):
     if len(axes) != n:
         raise ValueError(f"axes must hold {n} axes, got {len(axes)}")
     return axes
-
-
-def _tidy(ax):
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-
-
-def _colour(number):
-    return COLOURS[number % len(COLOURS)]
 
 
 def _check_names(post, names):
@@ -94,14 +80,14 @@ def traces(post, names=("sigma", "log_likelihood", "n_leaves"), burn=True, axes=
         for chain, trace in enumerate(values):
             start = post.starts[chain] if chain < len(post.starts) else ""
             label = f"chain {chain} ({start})" if start else f"chain {chain}"
-            ax.plot(sweeps, trace, color=_colour(chain), linewidth=0.7, alpha=0.85, label=label)
+            ax.plot(sweeps, trace, color=COLOURS[chain % len(COLOURS)], linewidth=0.7, alpha=0.85, label=label)
         if burn and post.n_burn:
             ax.axvspan(0, post.n_burn + 0.5, color="0.92", zorder=0)
         ax.set_ylabel(_LABELS.get(name, name))
         ax.set_xlim(0 if burn else sweeps[0], sweeps[-1])
         if values.dtype.kind == "f":
             _clip_start(ax, values, post.n_burn if burn else 0)
-        _tidy(ax)
+        tidy(ax)
     axes[-1].set_xlabel("sweep (shaded: burn-in)" if burn and post.n_burn else "sweep")
     handles, labels = axes[0].get_legend_handles_labels()
     axes[0].legend(handles[:8], labels[:8], ncols=min(4, len(handles)), loc="lower center", fontsize=8,
@@ -143,8 +129,8 @@ def convergence(post, names=("sigma", "log_likelihood"), n_points=30, axes=None)
     axes = _several(axes, 2, sharex=True)
     for number, name in enumerate(names):
         draws = post[name]
-        style = {"color": _colour(number), "label": _LABELS.get(name, name), "marker": "o", "markersize": 2.5,
-                 "linewidth": 1.2}  # fmt: skip
+        style = {"color": COLOURS[number % len(COLOURS)], "marker": "o", "markersize": 2.5, "linewidth": 1.2}
+        style["label"] = _LABELS.get(name, name)
         axes[0].plot(sweeps, [split_rhat(draws[:, :end]) for end in ends], **style)
         axes[1].plot(sweeps, [ess_bulk(draws[:, :end]) for end in ends], **style)
     axes[0].axhline(_RHAT_LIMIT, color="0.4", linewidth=0.8, linestyle="--")
@@ -157,7 +143,7 @@ def convergence(post, names=("sigma", "log_likelihood"), n_points=30, axes=None)
     axes[1].set_xlabel(f"sweep (draws kept from {post.n_burn} on)")
     axes[1].legend(fontsize=8, frameon=False)
     for ax in axes:
-        _tidy(ax)
+        tidy(ax)
     return axes
 
 
@@ -181,7 +167,7 @@ def intervals(prediction, truth, ax=None):
     truth = as_vector(truth, "truth")
     if len(truth) != len(prediction.mean):
         raise ValueError(f"truth has {len(truth)} values, but prediction {len(prediction.mean)} rows")
-    ax = _one(ax, (5.2, 5.0))
+    ax = one_axes(ax, (5.2, 5.0))
     low, high = prediction.interval
     inside = (low <= truth) & (truth <= high)
     fade = float(np.clip(150 / len(truth), 0.15, 0.8))
@@ -196,7 +182,7 @@ def intervals(prediction, truth, ax=None):
     ax.set_xlabel("truth (units of y)")
     ax.set_ylabel("posterior mean and interval (units of y)")
     ax.legend(fontsize=8, frameon=False, loc="upper left")
-    _tidy(ax)
+    tidy(ax)
     return ax
 
 
@@ -205,7 +191,7 @@ def _bars(ax, labels, order):
     ax.set_ylim(len(order) - 0.4, -0.6)
     ax.grid(axis="x", color="0.9", linewidth=0.6)
     ax.set_axisbelow(True)
-    _tidy(ax)
+    tidy(ax)
 
 
 def _top(mean, top):
@@ -234,7 +220,7 @@ def inclusion(found, top=None, level=0.05, rule="local", ax=None):
     order = _top(found.mean, top)
     places = np.arange(len(order))
     limit = None if found.null is None else found.null.threshold(level, rule)
-    ax = _one(ax, (6.4, 1.4 + 0.3 * len(order)))
+    ax = one_axes(ax, (6.4, 1.4 + 0.3 * len(order)))
     colours = [COLOURS[0] if limit is None or found.mean[dim] > limit[dim] else "#9CC3E0" for dim in order]
     errors = np.nan_to_num(found.mcse[order])
     ax.barh(places, found.mean[order], height=0.62, color=colours, label=f"posterior (± 2 MCSE), kind={found.kind!r}")
@@ -268,7 +254,7 @@ def importance(found, top=None, ax=None):
     Axes
     """
     order = _top(found.mean, top)
-    ax = _one(ax, (6.4, 1.1 + 0.3 * len(order)))
+    ax = one_axes(ax, (6.4, 1.1 + 0.3 * len(order)))
     places = np.arange(len(order))
     ax.barh(places, found.mean[order], height=0.62, color="#9CC3E0")
     for repeat in found.repeats:
@@ -298,7 +284,7 @@ def interactions(found, top=None, ax=None):
     order = np.sort(_top(matrix.sum(axis=1), top))
     matrix, labels = matrix[np.ix_(order, order)], [found.labels[dim] for dim in order]
     size = 2.2 + 0.42 * len(order)
-    ax = _one(ax, (size + 0.8, size))
+    ax = one_axes(ax, (size + 0.8, size))
     lower = np.ma.masked_where(np.triu(np.ones_like(matrix, dtype=bool), 1), matrix)
     image = ax.imshow(lower, cmap="Blues", vmin=0.0)
     ticks = np.arange(len(order))
@@ -312,96 +298,5 @@ def interactions(found, top=None, ax=None):
                 ax.text(b, a, f"{matrix[a, b]:.2f}", ha="center", va="center", fontsize=7, color=colour)
     what = {"splits": "share of pairs of nested nodes", "trees": "share of trees with such nested nodes"}
     ax.figure.colorbar(image, ax=ax, label=what[found.kind], shrink=0.85)
-    _tidy(ax)
-    return ax
-
-
-def dependence(found, ax=None, X=None, colour=COLOURS[0]):
-    """Partial dependence: of one column a curve with its credible band, of two a filled map.
-
-    Parameters
-    ----------
-    found : bart.dependence.Dependence
-    ax : matplotlib.axes.Axes, optional
-    X : array-like, shape (n, n_dims), optional
-        Rows whose values of the columns are marked: where there are none, f is extrapolated.
-    colour : colour of matplotlib
-        Of curve and band, so that several curves go on one axes.
-
-    Returns
-    -------
-    Axes
-    """
-    X = None if X is None else check_rows(X, np.shape(X)[1] if np.ndim(X) == 2 else 0, None, "X")
-    if len(found.columns) == 1:
-        ax = _one(ax)
-        (grid,), (column,) = found.grid, found.columns
-        ax.fill_between(grid, *found.interval, color=colour, alpha=0.22, linewidth=0,
-                        label=f"{found.level:.0%} credible band")  # fmt: skip
-        ax.plot(grid, found.mean, color=colour, linewidth=1.8, label="posterior mean")
-        if X is not None:
-            _rug(ax, X[:, column])
-        ax.set_ylabel(_dependence_label(found.centred))
-        ax.set_xlabel(found.labels[0])
-        ax.legend(fontsize=8, frameon=False)
-        _tidy(ax)
-        return ax
-    ax = _one(ax, (5.8, 4.6))
-    first, second = found.grid
-    image = ax.pcolormesh(first, second, found.mean.T, cmap="cividis", shading="nearest", rasterized=True)
-    if min(len(first), len(second)) > 2 and np.ptp(found.mean) > 0:
-        lines = ax.contour(first, second, found.mean.T, levels=7, colors="white", linewidths=0.7)
-        ax.clabel(lines, fontsize=7, fmt="%.3g")
-    if X is not None:
-        ax.scatter(*X[:, list(found.columns)].T, s=4, color="white", edgecolor="0.2", linewidth=0.3, alpha=0.7)
-    ax.set_xlabel(found.labels[0])
-    ax.set_ylabel(found.labels[1])
-    ax.figure.colorbar(image, ax=ax, label=_dependence_label(found.centred))
-    return ax
-
-
-def _dependence_label(centred):
-    return "change of f (units of y)" if centred else "f (units of y)"
-
-
-def _rug(ax, values):
-    low, high = ax.get_xlim()
-    inside = values[(values >= low) & (values <= high)]
-    ax.plot(inside, np.zeros(len(inside)), "|", color="0.25", markersize=7, alpha=0.35, clip_on=False,
-            transform=ax.get_xaxis_transform(), scalex=False, scaley=False)  # fmt: skip
-
-
-def individual_dependence(found, band=False, most=200, ax=None):
-    """ICE: one thin curve a row, and their mean.
-
-    Parameters
-    ----------
-    found : bart.dependence.IndividualDependence
-    band : bool
-        Shade each curve's credible band, for a few rows.
-    most : int
-        Curves drawn, spread evenly over the rows; the mean is over all rows.
-    ax : matplotlib.axes.Axes, optional
-
-    Returns
-    -------
-    Axes
-    """
-    check_flag(band, "band")
-    n = len(found.mean)
-    chosen = np.unique(np.linspace(0, n - 1, min(check_count(most, "most"), n)).astype(int))
-    ax = _one(ax)
-    fade = float(np.clip(20 / len(chosen), 0.12, 0.8))
-    for place, row in enumerate(chosen):
-        label = f"{len(chosen)} of {n} rows" if place == 0 else None
-        ax.plot(found.grid, found.mean[row], color=COLOURS[0], linewidth=0.8, alpha=fade, label=label)
-        if band:
-            ax.fill_between(found.grid, *found.interval[:, row], color=COLOURS[0], alpha=0.15, linewidth=0)
-    ax.plot(found.grid, found.mean.mean(axis=0), color=COLOURS[1], linewidth=2.2, label="mean of all rows")
-    ax.set_xlabel(found.label)
-    ax.set_ylabel(_dependence_label(found.centred))
-    legend = ax.legend(fontsize=8, frameon=False)
-    for handle in legend.legend_handles:
-        handle.set_alpha(1.0)
-    _tidy(ax)
+    tidy(ax)
     return ax

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from .axes import new_axes
-from .data import check_rows
 from .trees import column_label
 
 __all__ = ["tree"]
@@ -56,10 +55,7 @@ def tree(drawn, X=None, ax=None):
     """
     nodes = drawn.nodes
     x, depth = _places(nodes)
-    counts = None
-    if X is not None:
-        n_dims = max(int(nodes["dim"].max()) + 1, np.shape(X)[1] if np.ndim(X) == 2 else 0)
-        counts = _rows_at(drawn, check_rows(X, n_dims, drawn.column_names, "X"))
+    counts = None if X is None else _rows_at(drawn, X)
     if ax is None:
         size = (max(3.2, 1.25 * drawn.n_leaves + 0.6), max(1.4, 1.05 * drawn.depth + 1.2))
         ax = new_axes(size=size)[0, 0]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .data import check_rows
-from .inputs import check_count
+from .inputs import as_matrix, check_count
 
 __all__ = ["TREE_DTYPE", "Forest", "Tree", "column_label"]
 
@@ -78,8 +78,19 @@ class Tree:
         Returns
         -------
         ndarray of int32, shape (n,)
+
+        Raises
+        ------
+        ValueError, TypeError
+            X lacks a column that the tree splits, has other names, or values that are not finite.
         """
-        X = np.asarray(X, dtype=np.float64)
+        if self.column_names is not None:
+            X = check_rows(X, len(self.column_names), self.column_names, "X")
+        else:
+            X, _ = as_matrix(X, "X", allow_no_rows=True)
+        largest = self.nodes["dim"].max()
+        if X.shape[1] <= largest:
+            raise ValueError(f"X has {X.shape[1]} columns, but the tree splits column {largest} (from 0)")
         at = np.zeros(len(X), dtype=np.int32)
         moving = np.arange(len(X))
         while moving.size:

@@ -224,6 +224,7 @@ def test_bad_arguments_are_refused(post, model, shares):
         (lambda: plots.intervals(post.predict(X, interval=0.5), X[:3, 0]), "truth has 3"),
         (lambda: plots.inclusion(shares, top=0), "top"), (lambda: plots.inclusion(shares, rule="all"), "rule"),
         (lambda: plots.inclusion(shares, level=2), "level"),
+        (lambda: plots.dependence(post.partial_dependence(X, 2), X=X[:, :2]), "X has 2 columns"),
         (lambda: plots.individual_dependence(post.individual_dependence(X, 0), most=0), "most"),
         (lambda: plots.tree(post.trees(0, 0)[0], X=[[np.nan] * 4]), "NaN"),
     ):  # fmt: skip

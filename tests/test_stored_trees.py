@@ -42,6 +42,9 @@ def test_a_forest_by_hand():
     np.testing.assert_array_equal(tree.apply(X), [3, 4, 2])
     np.testing.assert_array_equal(tree.predict(X), [-10.0, 20.0, 30.0])
     np.testing.assert_array_equal(forest.predict(X), [90.5, 120.5, 130.5])
+    for X, match in (([[1.0]], "1 columns"), ([1.0, 2.0], "shape"), ([[np.nan, 0.0]], "NaN")):
+        with pytest.raises(ValueError, match=match):
+            tree.predict(X)
     assert str(tree) == "x1 <= 0.5\n    x0 <= -2: -10\n    x0 > -2: 20\nx1 > 0.5: 30"
     assert str(forest).endswith("tree 1\n0.5") and "3 leaves" in repr(tree) and "4 leaves" in repr(forest)
     np.testing.assert_array_equal(forest.nodes["tree"], [0, 0, 0, 0, 0, 1])
