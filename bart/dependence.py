@@ -98,7 +98,7 @@ def column_number(column, header, name="columns"):
 
 
 def _grid_of(values, given, n_grid, name):
-    """The grid of one column: the given one, else its distinct values or quantiles of them."""
+    """The grid of one column: the given one, else all its distinct values, or some of them."""
     if given is not None:
         grid = as_vector(given, name)
         if np.any(np.diff(grid) <= 0):
@@ -108,12 +108,18 @@ def _grid_of(values, given, n_grid, name):
     distinct = np.unique(values)
     if len(distinct) <= n_grid:
         return distinct
-    return np.unique(np.quantile(values, np.linspace(0.0, 1.0, n_grid), method="nearest"))
+    # Quantiles alone leave the ends of a skew column bare, even steps alone its middle.
+    n_even = n_grid // 2
+    even = np.linspace(distinct[0], distinct[-1], n_even + 2)[1:-1]
+    after = np.searchsorted(distinct, even)
+    nearest = np.where(even - distinct[after - 1] < distinct[after] - even, after - 1, after)
+    ranks = np.linspace(0.0, 1.0, n_grid - n_even)
+    return np.unique(np.concatenate([np.quantile(values, ranks, method="nearest"), distinct[nearest]]))
 
 
 def _grids(X, columns, grid, n_grid):
     """The grid of each column from what the user gave: nothing, one vector, or one vector for each of two."""
-    check_count(n_grid, "n_grid", 2)
+    check_count(n_grid, "n_grid", 3)
     if len(columns) == 1:
         grids = [_grid_of(X[:, columns[0]], grid, n_grid, "grid")]
     elif grid is None:

@@ -177,7 +177,7 @@ def intervals(prediction, truth, ax=None):
         ax.vlines(truth[hits], low[hits], high[hits], color=colour, linewidth=1.0, alpha=fade, zorder=2)
         ax.scatter(truth[hits], prediction.mean[hits], s=9, color=colour, linewidth=0, zorder=3,
                    label=f"{label}: {hits.sum()} of {len(truth)} ({hits.mean():.1%})")  # fmt: skip
-    ends = [min(truth.min(), low.min()), max(truth.max(), high.max())]
+    ends = [truth.min(), truth.max()]
     ax.plot(ends, ends, color="0.35", linewidth=0.9, linestyle="--", zorder=1)
     ax.set_xlabel("truth (units of y)")
     ax.set_ylabel("posterior mean and interval (units of y)")

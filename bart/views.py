@@ -89,7 +89,8 @@ class PosteriorViews:
         try:
             import pandas
         except ImportError as error:
-            raise ImportError("to_frame needs pandas: pip install pandas; nodes() needs nothing") from error
+            message = "this needs pandas, which the extra 'frames' brings: pip install 'pgbart[frames]'"
+            raise ImportError(message) from error
         table = self.nodes(every, burn)
         frame = pandas.DataFrame({name: table[name] for name in table.dtype.names})
         labels = [column_label(self.header["column_names"], dim) for dim in range(self.header["n_dims"])]
@@ -214,10 +215,10 @@ class PosteriorViews:
         columns : int or str, or a pair of them
             By number, or by name in the training frame.
         grid : array-like, or a pair of them for two columns, optional
-            Increasing. Without it the distinct values of the column in X, or quantiles of it where they are more than
-            `n_grid`.
+            Increasing. Without it the distinct values of the column in X; where they are more than `n_grid`, those at
+            quantiles and those nearest to equal steps, half each.
         n_grid : int
-            Most points of a grid that is not given.
+            Most points of a grid that is not given; at least 3.
         interval : float in (0, 1)
             Probability of the pointwise central credible interval.
         centred : bool

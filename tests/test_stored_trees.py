@@ -1,6 +1,7 @@
 """Stored trees as a user sees them: against a slow walk; text, arrays, frames, JSON."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -184,6 +185,12 @@ def test_the_frame_of_nodes(post):
         np.testing.assert_array_equal(frame[name].to_numpy(), table[name])
     labels = [None, "age", "size", "c"]
     assert frame["column"].tolist() == [labels[dim + 1] for dim in table["dim"]]
+
+
+def test_without_pandas_the_extra_is_named(post, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"pgbart\[frames\]"):
+        post.to_frame()
 
 
 def test_a_place_that_does_not_exist_is_refused(post):
