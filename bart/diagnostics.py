@@ -154,7 +154,7 @@ def _as_draws(draws, name, dims):
 
 def _through_arviz(function, draws, min_chains=1, **options):
     draws = _as_draws(draws, "draws", (2,))
-    arviz = import_arviz()
+    arviz = _import_arviz()
     if draws.shape[0] < min_chains or draws.shape[1] < 4 or np.all(draws == draws.flat[0]):
         return math.nan
     # Chains that are constant one by one, but differ, divide by zero on purpose: R-hat is infinite.
@@ -162,8 +162,7 @@ def _through_arviz(function, draws, min_chains=1, **options):
         return float(getattr(arviz, function)(draws, **options))
 
 
-def import_arviz():
-    """The module arviz; ImportError that names the extra to install."""
+def _import_arviz():
     try:
         import arviz
     except ImportError as error:

@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from .data import check_rows
-from .diagnostics import import_arviz
+from .diagnostics import _import_arviz
 from .inputs import as_vector, check_count
 from .predictive import check_gaussian, normal_log_density
 from .storage import atomic_file
@@ -68,7 +68,7 @@ def pointwise_log_likelihood(post, X=None, y=None, model=None, every=1, n_thread
 
 def arviz_object(post, X=None, y=None, model=None, log_likelihood=False, n_threads=1):
     """`Posterior.to_arviz`."""
-    arviz = import_arviz()
+    arviz = _import_arviz()
     wants_data = model is not None or X is not None or y is not None
     if log_likelihood and not wants_data:
         raise ValueError("log_likelihood=True needs the data, which the run does not keep: give X and y, or model=")
