@@ -1,5 +1,7 @@
 """Predictive intervals of outcomes: the mixture over draws against root finding, simulation and blocks."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from chain_helpers import make_data
@@ -117,6 +119,31 @@ def test_intervals_hold_their_share_of_simulated_outcomes(post, rows):
     below, above = (many < interval[0]).mean(axis=0), (many > interval[1]).mean(axis=0)
     error = np.sqrt(0.15 * 0.85 / len(many))
     assert np.abs(below - 0.15).max() < 5 * error and np.abs(above - 0.15).max() < 5 * error
+
+
+@pytest.mark.parametrize("what", ["outcome", "credible", "blocks", "partial", "ice"])
+def test_memory_is_bounded(monkeypatch, what):
+    """All draws of all rows take 24 MB; what is asked for takes a fifth of it at most."""
+    X, y = make_data(2000)
+    post = bart.sample(
+        bart.Model(X, y, n_trees=2), "cgm", n_burn=5, n_draws=750, n_chains=2, seed=4, progress=False
+    )
+    for name in ("posterior._BLOCK", "predictive._BLOCK", "dependence._BLOCK"):
+        monkeypatch.setattr(f"bart.{name}_NUMBERS", 40_000)
+    questions = {
+        "outcome": lambda: post.predict(X, interval=0.9, kind="outcome"),
+        "credible": lambda: post.predict(X, interval=0.9),
+        "blocks": lambda: max(block.values.size for block in post.log_likelihood_blocks(X, y)),
+        "partial": lambda: post.partial_dependence(X, 0, [0.2, 0.8]),
+        "ice": lambda: post.individual_dependence(X, 0, [0.2, 0.8], centred=True),
+    }
+    tracemalloc.start()
+    try:
+        questions[what]()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5e6
 
 
 def test_no_rows(post, rows):

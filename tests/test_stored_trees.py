@@ -221,6 +221,14 @@ def test_without_trees_nothing_is_looked_at():
             question()
 
 
+def test_a_loaded_run_has_the_same_trees(post, tmp_path):
+    post.save(tmp_path / "run.npz")
+    found = bart.load(tmp_path / "run.npz")
+    assert found.nodes().tobytes() == post.nodes().tobytes()
+    assert found.trees(1, 2) == post.trees(1, 2) and found.trees(1, 2, burn=True) == post.trees(1, 2, burn=True)
+    np.testing.assert_array_equal(found.split_counts(), post.split_counts())
+
+
 def test_trees_of_one_run_do_not_share_memory(post):
     forest = post.trees(0, 0)
     before = forest.to_json()
