@@ -63,7 +63,7 @@ def states(model, points, seconds, system=REFERENCE):
 
 
 def rho(chains, seconds_a_record, variance, lag):
-    """Autocorrelation after `lag` seconds of sigma, log-likelihood and f (mean of the points); NaN beyond half a run."""
+    """Autocorrelation of sigma, log-likelihood and f (mean of points) after `lag` seconds; NaN beyond half a run."""
     step = max(1, round(lag / seconds_a_record))
     if 2 * step > min(map(len, chains)):
         return np.full(len(QUANTITIES), np.nan)
