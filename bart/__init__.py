@@ -9,6 +9,7 @@ from .model import Model
 from .permutation import permutation_null
 from .posterior import Posterior, load
 from .priors import LeafPrior, NoisePrior, TreePrior
+from .runs import resume
 from .samplers import (
     CGM,
     Cycle,
@@ -31,6 +32,7 @@ from .samplers import (
     parse_sampler,
 )
 from .sampling import sample
+from .stopping import RunState, StopSampling, Targets
 from .trees import Forest
 
 __version__ = "0.1.0"
@@ -38,6 +40,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CGM", "Cycle", "Dataset", "Ensemble", "Forest", "GrowPrune", "JointLeaves", "Ladder", "LeafPrior", "Levels",
     "Local", "Mixture", "Model", "NoisePrior", "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Recut", "Rotate",
-    "Splice", "StepInfo", "StepParams", "TreePrior", "TreeSampler", "TreeState", "auto_sampler", "draw_leaf_values",
-    "effective_size", "format_sampler", "load", "parse_sampler", "permutation_null", "sample",
+    "RunState", "Splice", "StepInfo", "StepParams", "StopSampling", "Targets", "TreePrior", "TreeSampler", "TreeState",
+    "auto_sampler", "draw_leaf_values", "effective_size", "format_sampler", "load", "parse_sampler", "permutation_null",
+    "resume", "sample",
 ]

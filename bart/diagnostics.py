@@ -139,6 +139,11 @@ def summarise(draws):
     }
 
 
+def require_arviz():
+    """ImportError, naming the extra to install, where ArviZ is not there."""
+    _import_arviz()
+
+
 def _as_draws(draws, name, dims):
     array = np.asarray(draws)
     if array.dtype.kind not in "biuf" or array.ndim not in dims or array.size == 0:

@@ -125,6 +125,11 @@ class Posterior(PosteriorViews):
         return self.header.get("ladder")
 
     @property
+    def stopped(self):
+        """What ended the run: "callback", "time_limit", "stop_when" (its targets are met); None where nothing did."""
+        return self.header.get("stopped")
+
+    @property
     def temperatures(self):
         """(n_chains, K) powers of the likelihood of the ladder's rungs in the kept draws; None without a ladder."""
         return None if self.tempering is None else self.tempering.temperatures

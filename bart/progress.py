@@ -38,10 +38,20 @@ class Bar:
             return
         self._bar = tqdm(total=total, initial=min(done, total), unit=unit, desc=label, smoothing=0.1)
 
+    @property
+    def is_shown(self):
+        """Whether there is a bar."""
+        return self._bar is not None
+
     def update(self, n):
         """Count `n` more units."""
         if self._bar is not None:
             self._bar.update(n)
+
+    def note(self, text):
+        """Show a text behind the bar."""
+        if self._bar is not None:
+            self._bar.set_postfix_str(text)
 
     def __enter__(self):
         return self

@@ -1,6 +1,8 @@
 """sample(): several chains, on any executor, with progress and checkpoints."""
 
+import collections
 import concurrent.futures
+import dataclasses
 import logging
 import time
 import warnings
@@ -15,9 +17,11 @@ from .ladder import Tempering
 from .model import Model
 from .posterior import Posterior
 from .progress import Bar
+from .runs import stored_entropy, write_run
 from .samplers.auto import resolve_ladder, resolve_sampler
 from .samplers.compose import split_sampler
 from .samplers.text import format_sampler
+from .stopping import Watch, resolve_targets
 
 __all__ = ["sample", "bytes_per_draw"]
 
@@ -51,12 +55,17 @@ def sample(
     checkpoint=None,
     checkpoint_every=60.0,
     checkpoint_sweeps=None,
+    callback=None,
+    callback_every=1.0,
+    time_limit=None,
+    stop_when=None,
 ):
     """Draw from the posterior of a model with several chains (Algorithm 1 of the paper in each).
 
     Chain i uses the generator PCG64DXSM seeded by ``SeedSequence(seed).spawn(n_chains)[i]``, so that its
     draws are a function of (seed, i) alone. `executor`, `n_threads`, `progress` and the checkpoint
-    parameters change nothing in them.
+    parameters change nothing in them. `callback`, `time_limit` and `stop_when` decide how many there are: those that
+    exist are the first ones of a run without them, as many in every chain.
 
     Parameters
     ----------
@@ -109,19 +118,36 @@ def sample(
         Seconds between two checkpoints of a chain.
     checkpoint_sweeps : int, optional
         Also a checkpoint every so many sweeps of a chain (rounded up to a multiple of `thin`).
+    callback : callable, optional
+        Called in this thread with a `RunState`: sweeps and draws of each chain so far, traces, R-hat and ESS. It ends
+        the run by returning True or raising `StopSampling`; None and False go on, any other error ends `sample`.
+    callback_every : float
+        Least number of seconds between two calls of it, > 0. However the run ends, unless by its own wish, it is called
+        once more then.
+    time_limit : float, optional
+        Wall seconds of this call after which the run ends, > 0: at the next draw, within a tenth of a second or the
+        time of one draw (with an executor of processes or of a cluster, of the segments under way).
+    stop_when : Targets or dict of their parameters, optional
+        R-hat and bulk ESS of named traces at which the run ends, on all chains together, as in
+        ``{"r_hat": 1.01, "ess_bulk": 400}``; needs ArviZ. Not reached within `n_draws`: a warning says by how much.
 
     Returns
     -------
     Posterior
-        ``Posterior.sampler`` and ``ladder`` say what made it.
+        ``Posterior.sampler`` and ``ladder`` say what made it, ``stopped`` what ended it before `n_draws`.
 
     Raises
     ------
     ValueError, TypeError
         A bad argument, or a checkpoint of other data or settings, before any sweep.
+    RuntimeError
+        `callback` or `time_limit` ended the run before every chain had a kept draw; the checkpoint stays.
+    ImportError
+        An optional library is missing: tqdm for ``progress=True``, ArviZ for `stop_when`.
     KeyboardInterrupt
         An interrupt; the last checkpoint stays.
     """
+    began = time.monotonic()
     if not isinstance(model, Model):
         raise TypeError(f"model must be a Model, got {type(model).__name__}")
     sampler, ladder = resolve_sampler(sampler, model), resolve_ladder(ladder, sampler, model)
@@ -137,21 +163,38 @@ def sample(
     )
     n_chains = check_count(n_chains, "n_chains", 1)
     n_threads = check_count(n_threads, "n_threads", 1)
+    executor = _check_executor(executor)
     split_sampler(sampler)
     if not callable(getattr(sampler, "step", None)):
         raise TypeError(f"sampler must have a step method, got {type(sampler).__name__}")
     starts = _starts(init, n_chains, model.n_trees)
     if init_leaves is not None and "overgrown" not in starts:
         raise ValueError(f"init_leaves={init_leaves} has no effect: no chain starts overgrown")
+    watching = {
+        "time_limit": None if time_limit is None else check_real(time_limit, "time_limit", 0),
+        "targets": resolve_targets(stop_when, model, n_chains),
+        "callback": _check_callback(callback),
+        "callback_every": check_real(callback_every, "callback_every", 0),
+    }
     folder = None if checkpoint is None else CheckpointFolder(checkpoint)
     entropy = _entropy(seed, folder)
     seeds = np.random.SeedSequence(entropy).spawn(n_chains)
     chains = [Chain(model, sampler, plan, *pair, n_threads) for pair in zip(seeds, starts, strict=True)]
     record = _Record(chains, folder, entropy, checkpoint_every, checkpoint_sweeps)
-    _report_size(model, plan, n_chains)
+    if folder is not None:
+        options = {"n_chains": n_chains, "seed": entropy, "init": init, "n_threads": n_threads}
+        options["executor"] = executor if isinstance(executor, int) else None
+        options |= {"checkpoint_every": record.every, "checkpoint_sweeps": record.every_sweeps}
+        write_run(folder, model, sampler, plan, record.prints[0], {**options, "stop_when": watching["targets"]})
+    may_end_early = any(part is not None for part in (time_limit, stop_when, callback))
+    _report_size(model, plan, n_chains, may_end_early)
     with Bar(progress, n_chains * plan.n_sweeps, "sweep", "sampling", record.n_swept) as bar:
-        _run(chains, executor, record, bar)
-    return _posterior(model, sampler, plan, starts, entropy, record)
+        watch = Watch(record, plan, bar, began, **watching)
+        _run(chains, executor, record, watch)
+        watch.finish()
+    if watch.shortfall():
+        warnings.warn(f"stop_when is not met after {n_draws} draws: {'; '.join(watch.shortfall())}", stacklevel=2)
+    return _posterior(model, sampler, plan, starts, entropy, record, watch)
 
 
 def bytes_per_draw(model):
@@ -187,6 +230,7 @@ class _Record:
         self.every = check_real(every, "checkpoint_every", 0)
         self.n_trees = chains[0].model.n_trees
         self.segments = [[] for _ in chains]
+        self.n_swept_of = np.zeros(len(chains), dtype=np.int64)
         self.n_written = [0 for _ in chains]
         self.last_write = [time.monotonic() for _ in chains]
         self.prints = None
@@ -203,81 +247,118 @@ class _Record:
                 chain.set_state(found[0])
                 self.segments[index] = found[1]
                 self.n_written[index] = len(found[1])
+                self.n_swept_of[index] = sum(segment.n_sweeps for segment in found[1])
         if self.n_swept:
             _log.info("continuing after %d sweeps from checkpoint %s", self.n_swept, self.folder.path)
 
     @property
     def n_swept(self):
         """Sweeps of all chains so far."""
-        return sum(segment.n_sweeps for segments in self.segments for segment in segments)
+        return int(self.n_swept_of.sum())
 
     def add(self, index, chain, segment):
         """Take a segment of a chain, which stands right after it; write a checkpoint if one is due."""
         self.segments[index].append(segment)
+        self.n_swept_of[index] += segment.n_sweeps
         if self.folder is None:
             return
         new = self.segments[index][self.n_written[index] :]
         waited = time.monotonic() - self.last_write[index] >= self.every
         swept = self.every_sweeps is not None and sum(part.n_sweeps for part in new) >= self.every_sweeps
         if waited or swept or chain.is_done:
-            self.folder.write(index, chain, new, self.prints[index], self.entropy, self.n_trees)
-            self.n_written[index] = len(self.segments[index])
-            self.last_write[index] = time.monotonic()
+            self._write(index, chain, new)
+
+    def _write(self, index, chain, new):
+        self.folder.write(index, chain, new, self.prints[index], self.entropy, self.n_trees)
+        self.n_written[index] = len(self.segments[index])
+        self.last_write[index] = time.monotonic()
+
+    def write_rest(self, chains):
+        """Checkpoints of what has none yet, where a run ends before its last draw."""
+        for index, chain in enumerate(chains):
+            new = self.segments[index][self.n_written[index] :]
+            if self.folder is not None and new:
+                self._write(index, chain, new)
 
 
-def _run(chains, executor, record, bar):
-    if executor is None or isinstance(executor, (int, np.integer)):
-        n_workers = 1 if executor is None else check_count(executor, "executor", 1)
-        if n_workers == 1:
-            _run_serial(chains, record, bar)
-            return
-        pool = concurrent.futures.ThreadPoolExecutor(min(n_workers, len(chains)))
-        try:
-            _run_pooled(chains, pool, _SEGMENT_SECONDS, record, bar)
-        except BaseException:
-            # Nothing is waited for: a thread ends with the tree that it is at.
-            for chain in chains:
-                chain.interrupt()
-            raise
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-    elif callable(getattr(executor, "submit", None)):
+def _run(chains, executor, record, watch):
+    if watch.look():
+        return
+    if not isinstance(executor, int):
         threads = isinstance(executor, concurrent.futures.ThreadPoolExecutor)
         seconds = _SEGMENT_SECONDS if threads else _REMOTE_SEGMENT_SECONDS
-        _run_pooled(chains, executor, seconds, record, bar)
-    else:
-        raise TypeError(f"executor must be None, a number of workers or an Executor, got {executor!r}")
+        _run_pooled(chains, executor, seconds, record, watch)
+        return
+    if executor == 1:
+        _run_serial(chains, record, watch)
+        return
+    pool = concurrent.futures.ThreadPoolExecutor(min(executor, len(chains)))
+    try:
+        _run_pooled(chains, pool, _SEGMENT_SECONDS, record, watch)
+    except BaseException:
+        # Nothing is waited for: a thread ends with the tree that it is at.
+        for chain in chains:
+            chain.interrupt()
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _run_serial(chains, record, bar):
-    for index, chain in enumerate(chains):
-        while not chain.is_done:
-            segment = chain.advance(_SEGMENT_SECONDS, record.every_sweeps)
-            record.add(index, chain, segment)
-            bar.update(segment.n_sweeps)
+def _run_serial(chains, record, watch):
+    """Segments of the chains in turn, so that what looks at the run sees all of them."""
+    waiting = collections.deque((index, chain) for index, chain in enumerate(chains) if not chain.is_done)
+    while waiting:
+        index, chain = waiting.popleft()
+        segment = chain.advance(watch.seconds(_SEGMENT_SECONDS, len(chains)), record.every_sweeps)
+        record.add(index, chain, segment)
+        if watch.look(segment.n_sweeps):
+            break
+        if not chain.is_done:
+            waiting.append((index, chain))
+    if watch.reason:
+        record.write_rest(chains)
 
 
-def _run_pooled(chains, pool, seconds, record, bar):
+def _run_pooled(chains, pool, seconds, record, watch):
     chains = list(chains)
     limit = record.every_sweeps
     running = {}
+
+    def submit(index):
+        running[pool.submit(advance, chains[index], watch.seconds(seconds, len(chains)), limit)] = index
+
     try:
         for index, chain in enumerate(chains):
             if not chain.is_done:
-                running[pool.submit(advance, chain, seconds, limit)] = index
+                submit(index)
         while running:
             ready, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
             for future in ready:
                 index = running.pop(future)
                 chains[index], segment = future.result()
                 record.add(index, chains[index], segment)
-                bar.update(segment.n_sweeps)
-                if not chains[index].is_done:
-                    running[pool.submit(advance, chains[index], seconds, limit)] = index
+                if watch.look(segment.n_sweeps):
+                    _drop_waiting(running, pool)
+                elif not chains[index].is_done:
+                    submit(index)
+        if watch.reason:
+            record.write_rest(chains)
     except BaseException:
         for future in running:
             future.cancel()
         raise
+
+
+def _drop_waiting(running, pool):
+    """Take back segments that no worker has begun; those under way are waited for.
+
+    Only of the standard library's pools: of another executor it is not known whether a call that was taken back runs,
+    and with threads it would move the chain on.
+    """
+    if isinstance(pool, (concurrent.futures.ThreadPoolExecutor, concurrent.futures.ProcessPoolExecutor)):
+        for future in list(running):
+            if future.cancel():
+                del running[future]
 
 
 def _describe_sampler(sampler):
@@ -292,7 +373,25 @@ def _describe_sampler(sampler):
         return type(sampler).__qualname__
 
 
-def _posterior(model, sampler, plan, starts, entropy, record):
+def _check_executor(executor):
+    """A number of workers, 1 for None, or the Executor."""
+    if executor is None:
+        return 1
+    if isinstance(executor, (int, np.integer)):
+        return check_count(executor, "executor", 1)
+    if not callable(getattr(executor, "submit", None)):
+        raise TypeError(f"executor must be None, a number of workers or an Executor, got {executor!r}")
+    return executor
+
+
+def _check_callback(callback):
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be callable or None, got {callback!r}")
+    return callback
+
+
+def _posterior(model, sampler, plan, starts, entropy, record, watch):
+    n_asked, plan = plan.n_draws, dataclasses.replace(plan, n_draws=watch.n_draws)
     wall_seconds = [float(sum(part.wall_seconds for part in chain)) for chain in record.segments]
     temperatures = [chain[-1].temperatures for chain in record.segments]
     joined = []
@@ -317,6 +416,10 @@ def _posterior(model, sampler, plan, starts, entropy, record):
         "priors": describe([model.tree_prior, model.leaf_prior, model.noise_prior]),
         "wall_seconds": wall_seconds,
         "ladder": None if plan.ladder is None else repr(plan.ladder),
+        "stopped": watch.reason,
+        "n_draws_asked": n_asked,
+        "time_limit": watch.time_limit,
+        "stop_when": None if watch.targets is None else repr(watch.targets),
     }
     forests = [chain[1] for chain in joined] if plan.keep_trees else None
     burn_forests = [chain[2] for chain in joined] if plan.keep_burn_trees else None
@@ -343,7 +446,7 @@ def _join(segments, plan, n_trees):
     return whole, forests, burn_forests
 
 
-def _report_size(model, plan, n_chains):
+def _report_size(model, plan, n_chains, may_end_early):
     if not (plan.keep_trees or plan.keep_burn_trees):
         return
     each = bytes_per_draw(model)
@@ -351,7 +454,7 @@ def _report_size(model, plan, n_chains):
     total = each * n_stored
     text = f"stored forests: about {each / 1e3:.3g} kB a draw, {total / 1e6:.3g} MB for {n_stored} draws"
     _log.info(text)
-    if total > _WARN_BYTES:
+    if total > _WARN_BYTES and not may_end_early:
         warnings.warn(text + "; keep_trees=False or a larger thin saves memory", stacklevel=3)
 
 
@@ -376,7 +479,7 @@ def _start(name, entry, n_trees):
 
 def _entropy(seed, folder):
     if seed is None:
-        found = None if folder is None else folder.entropy()
+        found = None if folder is None else stored_entropy(folder)
         return np.random.SeedSequence().entropy if found is None else found
     if isinstance(seed, (list, tuple, np.ndarray)):
         return [check_count(entry, f"seed[{place}]", 0) for place, entry in enumerate(seed)]

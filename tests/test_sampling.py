@@ -162,7 +162,7 @@ def test_a_checkpoint_is_a_folder(model, tmp_path):
 def test_no_temporary_files_are_left(model, tmp_path):
     sample(model, SAMPLERS[0], checkpoint=tmp_path / "run", **SIZE)
     names = sorted(path.name for path in (tmp_path / "run").iterdir())
-    assert names and all(name.startswith("chain-") and name.endswith(".npz") for name in names)
+    assert names and all(name.startswith(("chain-", "model-", "run")) and name.endswith(".npz") for name in names)
 
 
 # Interrupts
