@@ -1,0 +1,327 @@
+"""The command line: what it writes is what the library computes, and errors are one line with the right exit code."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from chain_helpers import assert_same, child_environment, make_data
+
+import bart
+from bart.cli import main
+from bart.cli_options import _MODEL, _SAMPLE, AUTHORS_FLAGS
+
+RUN = ["--sampler", "growprune", "--n-trees", "4", "--n-burn", "5", "--n-draws", "7", "--n-chains", "2", "--seed", "3"]
+OPTIONS = {"n_burn": 5, "n_draws": 7, "n_chains": 2, "seed": 3, "progress": False}
+
+
+def write(path, header, rows):
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows([[repr(float(cell)) for cell in row] for row in rows])
+    return str(path)
+
+
+@pytest.fixture
+def data(tmp_path):
+    X, y = make_data()
+    return write(tmp_path / "data.csv", ["a", "b", "target", "c"], np.column_stack([X[:, :2], y, X[:, 2]]))
+
+
+@pytest.fixture
+def run(data, tmp_path, capsys):
+    out = str(tmp_path / "run.npz")
+    assert main(["fit", data, "--target", "target", *RUN, "--out", out]) == 0
+    capsys.readouterr()
+    return out
+
+
+def said(capsys):
+    """The one line on stderr, without the program's name; nothing on stdout."""
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert out == "" and len(lines) == 1 and ": error: " in lines[0], (out, err)
+    return lines[0].split(": error: ", 1)[1]
+
+
+# What it computes
+
+
+def test_fit_is_the_librarys_run(data, run):
+    X, y = make_data()
+    post = bart.load(run)
+    assert_same(post, bart.sample(bart.Model(X, y, n_trees=4), "growprune", **OPTIONS))
+    assert post.header["column_names"] == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("flags", "model", "options"),
+    [
+        (["--alpha", ".5", "--beta", "1", "--k", "3", "--nu", "4", "--q", ".75", "--sigma-hat", "sd"],
+         {"alpha": 0.5, "beta": 1.0, "k": 3.0, "nu": 4.0, "q": 0.75, "sigma_hat": "sd"}, {}),
+        (["--sigma", ".4", "--leaf-mean", ".1", "--leaf-var", ".2", "--threshold", "midpoint", "--no-scale"],
+         {"sigma": 0.4, "leaf_mean": 0.1, "leaf_var": 0.2, "threshold": "midpoint", "scale": False}, {}),
+        (["--cuts", "grid", "--n-cuts", "5", "--dim-weights", "1,0,2", "--noise-shape", "full", "--sigma-hat", ".3"],
+         {"cuts": "grid", "n_cuts": 5, "dim_weights": (1, 0, 2), "noise_shape": "full", "sigma_hat": 0.3}, {}),
+        (["--sampler", "pg(n_particles=3) + joint(every=2)", "--thin", "2", "--init", "overgrown", "--init-leaves", "3",
+          "--tree-order", "random", "--n-jobs", "2", "--n-threads", "2", "--no-trees", "--quiet"], {},
+         {"sampler": "pg(n_particles=3) + joint(every=2)", "thin": 2, "init": "overgrown", "init_leaves": 3,
+          "tree_order": "random", "keep_trees": False}),
+        (["--n-rungs", "3", "--t-min", ".3", "--swap-every", "2", "--init", "prior,empty"], {},
+         {"ladder": bart.Ladder(n_rungs=3, t_min=0.3, every=2), "init": ["prior", "empty"]}),
+        (["--sampler", "auto", "--ladder", "none"], {}, {"sampler": "auto", "ladder": None}),
+    ],
+    ids=["priors", "fixed", "cuts", "sampler", "ladder", "auto"],
+)  # fmt: skip
+def test_every_flag_does_what_its_argument_does(data, tmp_path, flags, model, options):
+    out = str(tmp_path / "out.npz")
+    assert main(["fit", data, "--target", "target", *RUN, "--out", out, *flags]) == 0
+    X, y = make_data()
+    options = {"sampler": "growprune", **OPTIONS, **options}
+    found, expected = bart.load(out), bart.sample(bart.Model(X, y, **{"n_trees": 4, **model}), **options)
+    assert_same(found, expected)
+    assert found.header["priors"] == expected.header["priors"] and found.ladder == expected.ladder
+
+
+def test_columns_may_be_chosen_and_left_out(data, tmp_path):
+    X, y = make_data()
+    two = bart.sample(bart.Model(X[:, [2, 0]], y, n_trees=4), "growprune", **OPTIONS)
+    out = str(tmp_path / "out.npz")
+    assert main(["fit", data, "--target", "target", *RUN, "--out", out, "--columns", "c,a"]) == 0
+    assert_same(bart.load(out), two)
+    text = open(data).read().splitlines()
+    odd = [text[0] + ",id", *(f"{line},row {i}" for i, line in enumerate(text[1:]))]
+    (tmp_path / "odd.csv").write_text("\n".join(odd).replace(",", ";"))
+    args = ["fit", str(tmp_path / "odd.csv"), "--target", "target", *RUN, "--out", out, "--delimiter", ";"]
+    assert main([*args, "--exclude", "id"]) == 0
+    assert_same(bart.load(out), bart.sample(bart.Model(X, y, n_trees=4), "growprune", **OPTIONS))
+
+
+def test_fit_as_json(data, tmp_path, capsys):
+    out = str(tmp_path / "out.npz")
+    assert main(["fit", data, "--target", "target", *RUN, "--out", out, "--json"]) == 0
+    printed, err = capsys.readouterr()
+    found, post = json.loads(printed), bart.load(out)
+    assert found["seed"] == 3 and found["n_draws"] == 7 and found["sampler"] == "growprune" and found["out"] == out
+    assert found["columns"] == ["a", "b", "c"] and found["stopped"] is None
+    assert found["summary"]["sigma"]["mean"] == post.summary()["sigma"]["mean"]
+    assert [warning for warning in found["warnings"] if "not converged" in warning]
+    assert len(err.splitlines()) == 1 and "warning: not converged" in err
+
+
+def test_predictions_are_the_posteriors(run, data, tmp_path, capsys):
+    post, X = bart.load(run), make_data()[0]
+    shuffled = write(tmp_path / "new.csv", ["c", "x", "b", "a"], np.column_stack([X[:, 2], X[:, 0], X[:, 1], X[:, 0]]))
+    out = tmp_path / "pred.csv"
+    args = ["predict", run, shuffled, "--interval", ".9", "--quantiles", ".25,.5", "--out", str(out)]
+    assert main(args) == 0
+    assert capsys.readouterr().err == "columns that the run does not use: x\n"
+    rows = list(csv.reader(out.open()))
+    assert rows[0] == ["mean", "lower", "upper", "q0.25", "q0.5"]
+    found = np.array(rows[1:], dtype=float)
+    whole = post.predict(X, quantiles=[0.25, 0.5], interval=0.9)
+    np.testing.assert_array_equal(found[:, 0], whole.mean)          # to the last bit
+    np.testing.assert_array_equal(found[:, 1:3].T, whole.interval)
+    np.testing.assert_array_equal(found[:, 3:].T, whole.quantiles)
+    assert main(["predict", run, shuffled, "--every", "2"]) == 0
+    mean = [float(row[0]) for row in csv.reader(capsys.readouterr().out.splitlines()[1:])]
+    np.testing.assert_array_equal(mean, post.predict(X, every=2))
+    assert main(["predict", run, shuffled, "--interval", ".9", "--json", "--n-threads", "2"]) == 0
+    columns = json.loads(capsys.readouterr().out)["columns"]
+    np.testing.assert_array_equal(columns["upper"], whole.interval[1])
+
+
+def test_a_run_without_names_predicts_by_position(tmp_path, capsys):
+    X, y = make_data()
+    post = bart.sample(bart.Model(X, y, n_trees=3), "growprune", **OPTIONS)
+    post.save(tmp_path / "run.npz")
+    new = write(tmp_path / "new.csv", ["u", "v", "w"], X)
+    assert main(["predict", str(tmp_path / "run.npz"), new]) == 0
+    out = capsys.readouterr().out.splitlines()
+    np.testing.assert_array_equal([float(line) for line in out[1:]], post.predict(X))
+    wide = write(tmp_path / "wide.csv", ["u", "v", "w", "x"], np.column_stack([X, y]))
+    assert main(["predict", str(tmp_path / "run.npz"), wide, "--exclude", "x"]) == 0
+    assert capsys.readouterr().out.splitlines() == out
+    assert main(["predict", str(tmp_path / "run.npz"), wide]) == 1
+    assert "has 4 columns" in said(capsys)
+
+
+def test_diagnose(run, capsys):
+    assert main(["diagnose", run]) == 0
+    out = capsys.readouterr().out
+    assert str(bart.load(run).summary()) in out and "not converged: " in out and "seed 3" in out
+    assert main(["diagnose", run, "--strict", "--json", "--names", "sigma"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert not found["converged"] and list(found["summary"]) == ["sigma"] and "ESS" in " ".join(found["trouble"])
+    assert main(["diagnose", run, "--strict", "--names", "sigma", "--r-hat", "99", "--ess", "1e-3"]) == 0
+    assert "R-hat <= 99" in capsys.readouterr().out
+
+
+def test_json_has_no_nan(data, tmp_path, capsys):
+    out = str(tmp_path / "out.npz")
+    few = [*RUN, "--n-chains", "1", "--n-draws", "2", "--sigma", ".5"]
+    assert main(["fit", data, "--target", "target", *few, "--out", out, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert found["summary"]["sigma"]["r_hat"] is None
+    assert any("one chain" in warning for warning in found["warnings"])
+
+
+def test_checkpoints_are_resumed(data, tmp_path, capsys):
+    out, folder = str(tmp_path / "out.npz"), str(tmp_path / "run")
+    assert main(["fit", data, "--target", "target", *RUN, "--out", out, "--checkpoint", folder]) == 0
+    assert main(["resume", folder, "--out", out, "--n-draws", "12", "--n-jobs", "2", "--quiet"]) == 0
+    X, y = make_data()
+    assert_same(bart.load(out), bart.sample(bart.Model(X, y, n_trees=4), "growprune", **{**OPTIONS, "n_draws": 12}))
+    capsys.readouterr()
+    assert main(["fit", data, "--target", "target", *RUN, "--out", out, "--checkpoint", folder, "--alpha", ".5"]) == 1
+    assert "other model" in said(capsys)
+    assert main(["resume", str(tmp_path), "--out", out]) == 1
+    assert "no checkpointed run" in said(capsys)
+
+
+def test_runs_end_by_targets_and_time(data, tmp_path, capsys):
+    out = str(tmp_path / "out.npz")
+    fit = ["fit", data, "--target", "target", *RUN, "--out", out, "--sampler", "local", "--n-draws", "2000"]
+    targets = ["--stop-r-hat", "1.2", "--stop-ess", "50", "--stop-names", "sigma"]
+    assert main([*fit, *targets]) == 0
+    assert "ended by stop_when" in capsys.readouterr().out and bart.load(out).n_draws < 2000
+    assert main([*fit, "--n-draws", "100000000", "--no-trees", "--time-limit", ".3"]) == 0
+    assert bart.load(out).stopped == "time_limit"
+
+
+# Errors: wrong usage is 2, a failure 1
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        ([], "COMMAND"), (["fi"], "invalid choice"), (["fit"], "--target"), (["fit", "DATA", "--out", "x"], "--target"),
+        (["fit", "DATA", "--target", "target"], "--out"), (["FIT", "--alpha", "x"], "--alpha"),
+        (["FIT", "--alpha", "1"], "--alpha must be"), (["FIT", "--n-trees", "0"], "--n-trees must be"),
+        (["FIT", "--sampler", "nuts"], "--sampler 'nuts'"), (["FIT", "--init", "nowhere"], "--init must be"),
+        (["FIT", "--sigma-hat", "mad"], "--sigma-hat"), (["FIT", "--k", "3", "--leaf-var", "1"], "--k=3.0 has no"),
+        (["FIT", "--ladder", "none", "--t-min", ".5"], "--ladder none"), (["FIT", "--t-min", "2"], "--t-min must be"),
+        (["FIT", "--swap-every", "0"], "--swap-every must be"), (["FIT", "--dim-weights", "1,x"], "--dim-weights"),
+        (["FIT", "--stop-names", "sigma"], "--stop-names"), (["FIT", "--time-limit", "-1"], "--time-limit must be"),
+        (["FIT", "--stop-ess", "-3"], "--stop-ess"), (["FIT", "--stop-r-hat", "2", "--n-chains", "1"], "--stop-r-hat"),
+        (["FIT", "--n-jobs", "0"], "--n-jobs must be"), (["FIT", "--seed", "-1"], "--seed must be"),
+        (["FIT", "--delimiter", ",,"], "--delimiter"), (["FIT", "--columns", "a,target"], "--columns names"),
+        (["FIT", "--exclude", "target"], "--exclude names the target"), (["FIT", "--out", "/no/such/x.npz"], "--out"),
+        (["FIT", "--n-tree", "3"], "unrecognized"), (["predict", "RUN", "DATA", "--interval", "1.5"], "--interval must"),
+        (["predict", "RUN", "DATA", "--quantiles", "2"], "--quantiles[0] must be"),
+        (["predict", "RUN", "DATA", "--every", "0"], "--every must"), (["diagnose", "RUN", "--names", "mu"], "--names"),
+        (["predict", "RUN", "DATA", "--n-threads", "0"], "--n-threads must be"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_wrong_usage_is_one_line_and_2(run, data, tmp_path, capsys, args, word):
+    fit = ["fit", data, "--target", "target", *RUN, "--out", str(tmp_path / "out.npz")]
+    args = [part for arg in args for part in {"FIT": fit, "DATA": [data], "RUN": [run]}.get(arg, [arg])]
+    assert main(args) == 2
+    assert word in said(capsys)
+    assert not (tmp_path / "out.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("", "header row, is empty"), ("a,b,y\n", "no rows"), ("1,2,3\n4,5,6\n", "must be a header row"),
+        ("a,a,y\n1,2,3\n", "two columns named 'a'"), ("a,,y\n1,2,3\n", "column 2 of the header has no name"),
+        ("a,b,y\n1,2,3\n4,x,6\n", "row 2 (line 3), column 'b': 'x' is not a finite number"),
+        ("a,b,y\n1,2,3\n\n4,,6\n", "row 2 (line 4), column 'b': the cell is empty"),
+        ("a,b,y\n1,nan,3\n", "row 1 (line 2), column 'b': 'nan'"), ("a,b,y\n1,2,inf\n", "column 'y': 'inf'"),
+        ("a,b,y\n1,1_0,3\n", "column 'b': '1_0'"), ("a,b,y\n1,9007199254740993,3\n", "beyond 2^53"),
+        ("a,b,y\n1,2,3\n4,5\n", "row 2 (line 3) has 2 cells, the header has 3"), ("a,b,z\n1,2,3\n", "no column 'y'"),
+        ("y\n1\n2\n", "no column beside the target"), ("a,y\n1,5\n2,5\n", "y is constant"),
+        (b"a,y\n\xff\xfe,2\n", "UTF-8"), ('a,y\n"1\n', "row 1"),
+    ],
+)  # fmt: skip
+def test_a_bad_table_is_one_line_and_1(tmp_path, capsys, text, word):
+    path = tmp_path / "data.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert main(["fit", str(path), "--target", "y", *RUN, "--out", str(tmp_path / "out.npz")]) == 1
+    assert word in said(capsys)
+
+
+def test_other_failures_are_one_line_and_1(run, data, tmp_path, capsys):
+    for args, word in [
+        (["predict", run, str(tmp_path / "none.csv")], "No such file"),
+        (["predict", str(tmp_path / "none.npz"), data], "none.npz"),
+        (["predict", data, data], "not a file written by this package"),
+        (["diagnose", data], "not a file written by this package"),
+        (["fit", str(tmp_path), "--target", "y", "--out", str(tmp_path / "o.npz")], "Is a directory"),
+    ]:
+        assert main(args) == 1
+        assert word in said(capsys)
+    lacking = write(tmp_path / "new.csv", ["a", "b"], make_data()[0][:, :2])
+    assert main(["predict", run, lacking]) == 1
+    assert "no column 'c'" in said(capsys)
+    out = str(tmp_path / "out.npz")
+    assert main(["fit", data, "--target", "target", *RUN, "--out", out, "--no-trees"]) == 0
+    capsys.readouterr()
+    assert main(["predict", out, data, "--exclude", "target"]) == 1
+    assert "stored no trees" in capsys.readouterr().err
+
+
+def test_without_arviz_fit_says_what_it_lacks(data, tmp_path, capsys, monkeypatch, run):
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    assert main(["fit", data, "--target", "target", *RUN, "--out", str(tmp_path / "out.npz")]) == 0
+    assert "no convergence figures" in capsys.readouterr().err
+    assert main(["diagnose", run]) == 1
+    assert "pgbart[diagnostics]" in said(capsys)
+
+
+def test_an_interrupt_is_one_line_and_130(data, tmp_path, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bart.cli.sample", interrupted)
+    assert main(["fit", data, "--target", "target", *RUN, "--out", str(tmp_path / "out.npz")]) == 130
+    assert said(capsys) == "interrupted"
+
+
+# As a program
+
+
+def test_as_a_module_with_stdin_and_a_closed_pipe(data, tmp_path):
+    program = [sys.executable, "-m", "bart"]
+    options = {"env": child_environment(), "text": True, "capture_output": True}
+    out = str(tmp_path / "run.npz")
+    fit = subprocess.run([*program, "fit", "-", "--target", "target", *RUN, "--out", out], stdin=open(data), **options)
+    assert fit.returncode == 0 and "2 chains of 7 draws" in fit.stdout, fit.stderr
+    assert "python -m bart: warning" in fit.stderr
+    wrong = subprocess.run([*program, "fit", data], **options)
+    assert wrong.returncode == 2 and len(wrong.stderr.splitlines()) == 1 and wrong.stdout == ""
+    rows = tmp_path / "many.csv"
+    rows.write_text("a,b,c\n" + "0.5,0.5,0.5\n" * 20_000)
+    environment = options["env"]
+    shell = f"'{sys.executable}' -m bart predict '{out}' '{rows}' | head -n 1"
+    piped = subprocess.run(["sh", "-c", shell], env=environment, text=True, capture_output=True)
+    assert piped.stdout == "mean\n" and piped.stderr == ""
+
+
+def test_help_lists_what_replaces_the_options_of_the_authors_scripts(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["fit", "--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    for theirs, ours in AUTHORS_FLAGS:
+        assert theirs in text and ours in text
+    flags = {word.strip(",;'") for _, ours in AUTHORS_FLAGS for word in ours.split() if word.startswith("--")}
+    assert all(flag in text.split("options of the scripts")[0] for flag in flags)
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0 and bart.__version__ in capsys.readouterr().out
+
+
+def test_every_argument_has_a_flag():
+    """Of Model and sample; what a program cannot give or always gives itself is named here."""
+    import inspect
+
+    assert set(inspect.signature(bart.Model).parameters) - {"X", "y"} == set(_MODEL)
+    elsewhere = {"model", "sampler", "ladder", "stop_when", "progress", "keep_burn_trees", "callback", "callback_every",
+                 "checkpoint_sweeps"}  # fmt: skip
+    assert set(inspect.signature(bart.sample).parameters) - elsewhere == set(_SAMPLE)
