@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from .inputs import check_choice, check_count, check_real
+from .inputs import as_vector, check_choice, check_count, check_real
 from .kernels.plan import KernelPlan
 from .kernels.sweep import TRACES, EnsembleKernel
 from .priors import FixedNoise
@@ -62,9 +62,11 @@ class Ensemble:
     ----------
     residual : (N,) float64, scaled units
         y minus all trees. The only coupling of length N: between runs a block of your own (an offset, a second forest,
-        latent outcomes) may change it in place, which stands for the same change of y.
+        latent outcomes) may change it in place or set it, which stands for the same change of y.
     sigma2 : float
         Noise variance in scaled units; it may be set between runs (with a free noise prior the next sweep redraws it).
+    leaf_mean, leaf_var : float
+        Prior mean and variance of a leaf value in scaled units, the model's at first; they may be set between runs.
     trees : list of TreeState
     n_sweeps : int
         Sweeps completed.
@@ -118,6 +120,14 @@ class Ensemble:
     def residual(self):
         return self._kernel.residual
 
+    @residual.setter
+    def residual(self, values):
+        # Into the array that the kernels hold; so that ``ensemble.residual += delta`` is a change in place, too.
+        values = as_vector(values, "residual")
+        if len(values) != len(self.residual):
+            raise ValueError(f"residual must have shape ({len(self.residual)},), got ({len(values)},)")
+        self._kernel.residual[:] = values
+
     @property
     def sigma2(self):
         return self._kernel.sigma2
@@ -125,6 +135,22 @@ class Ensemble:
     @sigma2.setter
     def sigma2(self, value):
         self._kernel.sigma2 = check_real(value, "sigma2", 0)
+
+    @property
+    def leaf_mean(self):
+        return self._kernel.leaf_mean
+
+    @leaf_mean.setter
+    def leaf_mean(self, value):
+        self._kernel.leaf_mean = check_real(value, "leaf_mean")
+
+    @property
+    def leaf_var(self):
+        return self._kernel.leaf_var
+
+    @leaf_var.setter
+    def leaf_var(self, value):
+        self._kernel.leaf_var = check_real(value, "leaf_var", 0)
 
     @property
     def sigma(self):
@@ -325,6 +351,7 @@ class Ensemble:
             "trees": [state.dump() for state in self.trees],
             "residual": kernel.residual.copy(),
             "sigma2": kernel.sigma2,
+            "leaf_prior": (kernel.leaf_mean, kernel.leaf_var),
             "temperature": kernel.temperature,
             "n_sweeps": kernel.n_sweeps,
             "position": kernel.position,
@@ -350,6 +377,8 @@ class Ensemble:
         kernel.residual[:] = state["residual"]
         self._seen[:] = kernel.residual
         kernel.sigma2, kernel.temperature = state["sigma2"], state["temperature"]
+        own = self.model.leaf_prior                     # states from before it could be set lack it
+        kernel.leaf_mean, kernel.leaf_var = state.get("leaf_prior", (own.mean, own.var))
         kernel.sweep_top = state["sweep_top"]
         kernel.n_sweeps, kernel.position = state["n_sweeps"], state["position"]
         kernel.n_changed, kernel.n_root_changed = state["changed"]

@@ -210,7 +210,7 @@ def test_runs_end_by_targets_and_time(data, tmp_path, capsys):
         (["FIT", "--n-jobs", "0"], "--n-jobs must be"), (["FIT", "--seed", "-1"], "--seed must be"),
         (["FIT", "--delimiter", ",,"], "--delimiter"), (["FIT", "--columns", "a,target"], "--columns names"),
         (["FIT", "--exclude", "target"], "--exclude names the target"), (["FIT", "--out", "/no/such/x.npz"], "--out"),
-        (["FIT", "--n-tree", "3"], "unrecognized"), (["predict", "RUN", "DATA", "--interval", "1.5"], "--interval must"),
+        (["FIT", "--n-tree", "3"], "unrecognized"), (["predict", "RUN", "DATA", "--interval", "2"], "--interval must"),
         (["predict", "RUN", "DATA", "--quantiles", "2"], "--quantiles[0] must be"),
         (["predict", "RUN", "DATA", "--every", "0"], "--every must"), (["diagnose", "RUN", "--names", "mu"], "--names"),
         (["predict", "RUN", "DATA", "--n-threads", "0"], "--n-threads must be"),
