@@ -9,7 +9,7 @@ AUTHORS_FLAGS = (
     ("--mcmc_type cgm|growprune|pg", "--sampler cgm|growprune|pg"),
     ("--n_particles C", "--sampler 'pg(n_particles=C)'"),
     ("--resample multinomial|systematic", "--sampler 'pg(resampling=systematic)'"),
-    ("--ess_threshold S", "--sampler 'pg(ess_threshold=S)'; without it after every stage"),
+    ("--ess_threshold S", "--sampler 'pg(ess_threshold=S)' for S < 1; their 1, after every stage, is the default"),
     ("--proposal prior", "--sampler 'pg(proposal=prior)', the default; there is also optimal"),
     ("--min_size 1", "always: no leaf is empty; larger ones are not offered"),
     ("--m_bart M", "--n-trees M (200 by default, theirs is 1)"),

@@ -277,6 +277,9 @@ class Watch:
         """
         if self.callback is not None and self.reason != "callback":
             self._call(last=True)
+        now = time.monotonic()
+        if self.bar.is_shown and now - self.began >= _NOTE_SECONDS:
+            self._note(now)
         if self.n_draws == 0:
             behind = int(np.argmin(self.record.n_swept_of))
             raise RuntimeError(
