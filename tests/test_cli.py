@@ -313,7 +313,8 @@ def test_help_lists_what_replaces_the_options_of_the_authors_scripts(capsys):
         assert theirs in text and ours in text
     flags = {word.strip(",;'") for _, ours in AUTHORS_FLAGS for word in ours.split() if word.startswith("--")}
     assert all(flag in text.split("options of the scripts")[0] for flag in flags)
-    samplers = re.findall(r"'(.*?)'", " ".join(ours for _, ours in AUTHORS_FLAGS).replace("=C", "=7").replace("=S", "=.5"))
+    texts = " ".join(ours for _, ours in AUTHORS_FLAGS).replace("=C", "=7").replace("=S", "=.5")
+    samplers = re.findall(r"'(.*?)'", texts)
     assert len(samplers) == 4 and all(bart.parse_sampler(sampler) for sampler in samplers)
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
