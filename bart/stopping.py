@@ -6,13 +6,14 @@ None of them changes a draw: they only decide how many draws there are.
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from . import diagnostics
 from .chain import TRACES
 from .inputs import check_count, check_real
+from .priors import FixedNoise
 
 __all__ = ["RunState", "StopSampling", "Targets", "Watch"]
 
@@ -36,8 +37,8 @@ class Targets:
 
     Parameters
     ----------
-    names : sequence of str
-        Traces, see `Posterior`.
+    names : sequence of str, optional
+        Traces, see `Posterior`; "log_likelihood" by default, and "sigma" where the model does not fix it.
     r_hat : float or None
         Largest rank-normalised split R-hat, > 1; None asks nothing of it. It needs two chains or more.
     ess_bulk : float or None
@@ -51,19 +52,20 @@ class Targets:
         A bad argument, or both figures None.
     """
 
-    names: tuple = ("sigma", "log_likelihood")
+    names: tuple | None = None
     r_hat: float | None = 1.01
     ess_bulk: float | None = 400.0
     every: int = 100
 
     def __post_init__(self):
         names = (self.names,) if isinstance(self.names, str) else self.names
-        if not isinstance(names, (list, tuple)) or not names:
+        if names is not None and not (isinstance(names, (list, tuple)) and names):
             raise TypeError(f"stop_when: names must be a sequence of traces, got {self.names!r}")
-        for name in names:
+        for name in names or ():
             if name not in TRACES:
                 raise ValueError(f"stop_when: no trace {name!r} among names: there are {', '.join(TRACES)}")
-        given = {"names": tuple(names), "every": check_count(self.every, "stop_when: every", 4)}
+        given = {"every": check_count(self.every, "stop_when: every", 4)}
+        given["names"] = None if names is None else tuple(names)
         for figure, low in (("r_hat", 1), ("ess_bulk", 0)):
             value = getattr(self, figure)
             given[figure] = None if value is None else check_real(value, f"stop_when: {figure}", low)
@@ -129,7 +131,10 @@ def resolve_targets(stop_when, model, n_chains):
         raise TypeError(f"stop_when must be Targets, a dict of their parameters or None, got {stop_when!r}")
     if n_chains < 2 and stop_when.r_hat is not None:
         raise ValueError("stop_when: R-hat needs two chains or more; take n_chains >= 2 or r_hat=None")
-    if "sigma" in stop_when.names and model.sigma_hat is None:
+    fixed = isinstance(model.noise_prior, FixedNoise)
+    if stop_when.names is None:
+        stop_when = replace(stop_when, names=("log_likelihood",) if fixed else ("sigma", "log_likelihood"))
+    if fixed and "sigma" in stop_when.names:
         raise ValueError("stop_when: sigma is fixed in this model, so its trace reaches no target; name other traces")
     diagnostics.require_arviz()
     return stop_when

@@ -229,7 +229,11 @@ def test_targets_that_nothing_can_reach_are_refused(model):
         bart.sample(model, "local", n_draws=3, stop_when=bart.Targets(), **{**SIZE, "n_chains": 1})
     fixed = make_model(sigma=0.5)
     with pytest.raises(ValueError, match="stop_when: sigma is fixed"):
-        bart.sample(fixed, "local", n_draws=3, stop_when=bart.Targets(), **SIZE)
+        bart.sample(fixed, "local", n_draws=3, stop_when=bart.Targets("sigma"), **SIZE)
+    free = bart.sample(make_model(), "local", n_draws=200, stop_when={"r_hat": 9.0, "ess_bulk": 5.0}, **SIZE)
+    assert "('sigma', 'log_likelihood')" in free.header["stop_when"]
+    post = bart.sample(fixed, "local", n_draws=200, stop_when={"r_hat": 9.0, "ess_bulk": 5.0}, **SIZE)
+    assert "('log_likelihood',)" in post.header["stop_when"] and post.stopped == free.stopped == "stop_when"
     one = {"r_hat": None, "ess_bulk": 5, "names": "n_leaves", "every": 10}
     assert bart.sample(fixed, "local", n_draws=300, stop_when=one, **{**SIZE, "n_chains": 1}).stopped == "stop_when"
 
