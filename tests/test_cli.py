@@ -189,7 +189,7 @@ def test_runs_end_by_targets_and_time(data, tmp_path, capsys):
     targets = ["--stop-r-hat", "1.2", "--stop-ess", "50", "--stop-names", "sigma"]
     assert main([*fit, *targets]) == 0
     assert "ended by stop_when" in capsys.readouterr().out and bart.load(out).n_draws < 2000
-    assert main([*fit, "--n-draws", "100000000", "--no-trees", "--time-limit", ".3"]) == 0
+    assert main([*fit, "--n-draws", "100000000", "--no-trees", "--time-limit", ".8"]) == 0
     assert bart.load(out).stopped == "time_limit"
 
 

@@ -99,13 +99,13 @@ def test_intercepts_are_exact():
     group, y = np.array([0, 0, 0, 1, 2, 2]), np.array([1.0, 0.4, 1.1, -0.6, 0.2, 0.3])
     model = bart.Model(np.arange(6.0)[:, None], y, n_trees=1, alpha=0.0, sigma=0.5, leaf_var=0.6, scale=False)
     ensemble, b, draws = bart.Ensemble(model, "growprune", rng), np.zeros(3), []
-    for _ in range(20_000):
+    for _ in range(10_000):
         ensemble.sweep()
         b = redraw(ensemble, group, b, 0.8, rng)
         draws.append([*b, ensemble.trees[0].leaf_values[0]])
     A = np.column_stack([np.eye(3)[group], np.ones(6)])
     cov = np.linalg.inv(A.T @ A / 0.25 + np.diag([1 / 0.8] * 3 + [1 / 0.6]))
-    mean, draws = cov @ A.T @ y / 0.25, np.array(draws[200:])
+    mean, draws = cov @ A.T @ y / 0.25, np.array(draws[100:])
     for i in range(4):
         check_mean(draws[:, i], mean[i])
         check_mean((draws[:, i] - mean[i]) ** 2, cov[i, i])
@@ -120,7 +120,7 @@ def test_probit_is_exact():
     z = np.where(labels, 0.5, -0.5)
     model = bart.Model(np.arange(9.0)[:, None], z, n_trees=1, alpha=0.0, sigma=1.0, leaf_var=1.5, scale=False)
     ensemble, draws = bart.Ensemble(model, "growprune", rng), []
-    for _ in range(20_000):
+    for _ in range(10_000):
         ensemble.sweep()
         z = redraw(ensemble, labels, z, rng)
         assert np.array_equal(z > 0, labels)
@@ -131,8 +131,8 @@ def test_probit_is_exact():
 
     total = quad(density, -8, 8)[0]
     mean = quad(lambda mu: mu * density(mu), -8, 8)[0] / total
-    check_mean(draws[200:], mean)
-    check_mean((np.array(draws[200:]) - mean) ** 2, quad(lambda mu: (mu - mean) ** 2 * density(mu), -8, 8)[0] / total)
+    check_mean(draws[100:], mean)
+    check_mean((np.array(draws[100:]) - mean) ** 2, quad(lambda mu: (mu - mean) ** 2 * density(mu), -8, 8)[0] / total)
 
 
 @pytest.mark.parametrize("f", [-30.0, -3.0, 0.0, 3.0, 30.0])
@@ -164,7 +164,7 @@ def test_two_forests_are_exact():
     first, second = (bart.Ensemble(model, "growprune", rng) for model in models)
     names["start_together"](first, second)
     draws = []
-    for _ in range(20_000):
+    for _ in range(10_000):
         names["sweep_together"](first, second)
         draws.append([names["part"](first)[0], names["part"](second)[0], np.log(first.sigma2)])
     noise, n, total = models[0].noise_prior, 7, y.sum()
@@ -177,7 +177,7 @@ def test_two_forests_are_exact():
     grid = np.linspace(-6, 4, 4001)
     weights = np.exp([log_weight(u) for u in grid])
     weights /= weights.sum()
-    draws = np.array(draws[200:])
+    draws = np.array(draws[100:])
     for i, var in enumerate((0.4, 1.1)):
         check_mean(draws[:, i], weights @ (var * total / (np.exp(grid) + n * 1.5)))
     check_mean(draws[:, 2], weights @ grid)
@@ -228,7 +228,7 @@ def test_the_hyperparameter_is_exact():
     rng = np.random.default_rng(15)
     model = bart.Model(TINY_X, TINY_Y, n_trees=1, sigma=np.sqrt(0.5), leaf_var=1.0, scale=False)
     ensemble, draws, leaves = bart.Ensemble(model, "growprune", rng), [], []
-    for _ in range(40_000):
+    for _ in range(20_000):
         leaves.append(ensemble.sweep()["n_leaves"])
         redraw(ensemble, 3.0, 2.0, rng)
         draws.append(np.log(ensemble.leaf_var))
@@ -237,10 +237,10 @@ def test_the_hyperparameter_is_exact():
     log_weights = np.array([law.log_evidence for law in laws]) - 3.0 * grid - 2.0 * np.exp(-grid)
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    check_mean(draws[200:], weights @ grid)
-    check_mean(np.array(draws[200:]) ** 2, weights @ grid**2)
+    check_mean(draws[100:], weights @ grid)
+    check_mean(np.array(draws[100:]) ** 2, weights @ grid**2)
     n_leaves = np.array([law.p_n_leaves() for law in laws])
-    check_mean(leaves[200:], weights @ n_leaves @ np.arange(1, 5))
+    check_mean(leaves[100:], weights @ n_leaves @ np.arange(1, 5))
 
 
 # leaf_var and leaf_mean of an Ensemble
