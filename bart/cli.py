@@ -147,9 +147,11 @@ def resume_run(args):
 
 
 def predict(args):
-    """``predict``: posterior mean, interval and quantiles of f at the rows of a table."""
+    """``predict``: posterior mean, interval and quantiles at the rows of a table."""
     if args.out is not None:
         _check_out(args.out)
+    if args.kind == "outcome" and args.interval is None and args.quantiles is None:
+        raise UsageError("--kind outcome has no effect without --interval or --quantiles: the mean is the same")
     with _usage_of(args.flags):
         quantile_levels(args.quantiles, args.interval)
     post = load(args.run_file)
@@ -159,7 +161,7 @@ def predict(args):
     progress = False if args.quiet else None
     with _usage_of(args.flags):
         found = post.predict(rows, draws=False, quantiles=args.quantiles, interval=args.interval, every=args.every,
-                             progress=progress, n_threads=args.n_threads)  # fmt: skip
+                             progress=progress, n_threads=args.n_threads, kind=args.kind)  # fmt: skip
     if ignored and names is not None:
         print(f"columns that the run does not use: {', '.join(ignored)}", file=sys.stderr)
     columns = {"mean": getattr(found, "mean", found) if args.quantiles or args.interval else found}
@@ -171,7 +173,8 @@ def predict(args):
         with atomic_file(args.out, "w") as file:
             write_table(file, columns, args.delimiter)
     if args.json:
-        record = {"n_rows": len(table), "interval": args.interval, "quantiles": args.quantiles, "out": args.out}
+        record = {"n_rows": len(table), "kind": args.kind, "interval": args.interval,
+                  "quantiles": args.quantiles, "out": args.out}  # fmt: skip
         if args.out is None:
             record["columns"] = {name: values.tolist() for name, values in columns.items()}
         _print_json(record)

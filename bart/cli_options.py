@@ -187,8 +187,10 @@ def _add_predict(command):
     add("run_file", metavar="RUN.npz", help="a saved run")
     add("data", metavar="NEW.csv", help="rows to predict; columns are found by name; - reads stdin")
     _add_table(command)
-    add("--interval", type=float, metavar="P", help="probability of a central interval of f")
-    add("--quantiles", type=_numbers, metavar="Q,Q", help="quantiles of f")
+    add("--interval", type=float, metavar="P", help="probability of a central interval")
+    add("--quantiles", type=_numbers, metavar="Q,Q", help="quantiles")
+    add("--kind", choices=("mean", "outcome"), default="mean",
+        help="intervals and quantiles of the mean f, or of a new outcome, noise included [mean]")
     add("--every", type=int, default=1, metavar="N", help="use only every so many draws [1]")
     add("--n-threads", type=int, default=1, metavar="N", help="threads [1]")
     add("--out", metavar="PRED.csv", help="file for the predictions [stdout]")

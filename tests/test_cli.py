@@ -127,6 +127,11 @@ def test_predictions_are_the_posteriors(run, data, tmp_path, capsys):
     np.testing.assert_array_equal(found[:, 0], whole.mean)          # to the last bit
     np.testing.assert_array_equal(found[:, 1:3].T, whole.interval)
     np.testing.assert_array_equal(found[:, 3:].T, whole.quantiles)
+    assert main([*args, "--kind", "outcome"]) == 0
+    wide = post.predict(X, quantiles=[0.25, 0.5], interval=0.9, kind="outcome")
+    found = np.array(list(csv.reader(out.open()))[1:], dtype=float)
+    np.testing.assert_array_equal(found.T, np.vstack([wide.mean, wide.interval, wide.quantiles]))
+    capsys.readouterr()
     assert main(["predict", run, shuffled, "--every", "2"]) == 0
     mean = [float(row[0]) for row in csv.reader(capsys.readouterr().out.splitlines()[1:])]
     np.testing.assert_array_equal(mean, post.predict(X, every=2))
@@ -213,6 +218,7 @@ def test_runs_end_by_targets_and_time(data, tmp_path, capsys):
         (["FIT", "--exclude", "target"], "--exclude names the target"), (["FIT", "--out", "/no/such/x.npz"], "--out"),
         (["FIT", "--n-tree", "3"], "unrecognized"), (["predict", "RUN", "DATA", "--interval", "2"], "--interval must"),
         (["predict", "RUN", "DATA", "--quantiles", "2"], "--quantiles[0] must be"),
+        (["predict", "RUN", "DATA", "--kind", "outcome"], "--kind outcome has no effect"),
         (["predict", "RUN", "DATA", "--every", "0"], "--every must"), (["diagnose", "RUN", "--names", "mu"], "--names"),
         (["predict", "RUN", "DATA", "--n-threads", "0"], "--n-threads must be"),
     ],
