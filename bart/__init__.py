@@ -6,6 +6,7 @@ from .diagnostics import effective_size
 from .kernels.state import TreeState
 from .ladder import Ladder
 from .model import Model
+from .outcomes import Outcome, Probit
 from .permutation import permutation_null
 from .posterior import Posterior, load
 from .priors import LeafPrior, NoisePrior, TreePrior
@@ -39,8 +40,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CGM", "Cycle", "Dataset", "Ensemble", "Forest", "GrowPrune", "JointLeaves", "Ladder", "LeafPrior", "Levels",
-    "Local", "Mixture", "Model", "NoisePrior", "ParticleGibbs", "Perturb", "Posterior", "RankCodes", "Recut", "Rotate",
-    "RunState", "Splice", "StepInfo", "StepParams", "StopSampling", "Targets", "TreePrior", "TreeSampler", "TreeState",
-    "auto_sampler", "draw_leaf_values", "effective_size", "format_sampler", "load", "parse_sampler", "permutation_null",
-    "resume", "sample",
+    "Local", "Mixture", "Model", "NoisePrior", "Outcome", "ParticleGibbs", "Perturb", "Posterior", "Probit",
+    "RankCodes", "Recut", "Rotate", "RunState", "Splice", "StepInfo", "StepParams", "StopSampling", "Targets",
+    "TreePrior", "TreeSampler", "TreeState", "auto_sampler", "draw_leaf_values", "effective_size", "format_sampler",
+    "load", "parse_sampler", "permutation_null", "resume", "sample",
 ]

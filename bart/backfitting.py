@@ -9,6 +9,7 @@ import numpy as np
 from .inputs import as_vector, check_choice, check_count, check_real
 from .kernels.plan import KernelPlan
 from .kernels.sweep import TRACES, EnsembleKernel
+from .outcomes import Latent
 from .priors import FixedNoise
 from .samplers.auto import resolve_sampler
 from .samplers.base import StepParams
@@ -17,6 +18,7 @@ from .samplers.compose import split_sampler
 __all__ = ["Ensemble"]
 
 INTEGER_TRACES = ("n_leaves", "depth", "row_visits")
+LOG_LIKELIHOOD = TRACES.index("log_likelihood")
 STARTS = ("empty", "prior", "overgrown", "smc", "grow")
 TREE_ORDERS = ("sequential", "random")
 SMC_PARTICLES = 100
@@ -62,9 +64,13 @@ class Ensemble:
     ----------
     residual : (N,) float64, scaled units
         y minus all trees. The only coupling of length N: between runs a block of your own (an offset, a second forest,
-        latent outcomes) may change it in place or set it, which stands for the same change of y.
+        latent outcomes) may change it in place or set it, which stands for the same change of y (with `latent`: for a
+        change of minus that in its offset).
+    latent : bart.outcomes.Latent or None
+        What is observed, with an outcome such as probit; y is then the latent variables, drawn before each sweep.
     sigma2 : float
-        Noise variance in scaled units; it may be set between runs (with a free noise prior the next sweep redraws it).
+        Noise variance in scaled units; it may be set between runs (with a free noise prior the next sweep redraws it;
+        with `latent` it is 1 and stays).
     leaf_mean, leaf_var : float
         Prior mean and variance of a leaf value in scaled units, the model's at first; they may be set between runs.
     trees : list of TreeState
@@ -99,6 +105,7 @@ class Ensemble:
             None if fixed else (noise.shape, noise.rate), sigma2, leaf.mean, leaf.var,
             tree_order == "random", model.dataset.y_range,
         )
+        self.latent = None if model.outcome is None else Latent(model.outcome, model.dataset)
         self._kernel.n_threads = min(check_count(n_threads, "n_threads"), MOST_THREADS)
         self._start(init, leaves)
         self._seen = self.residual.copy()
@@ -134,7 +141,10 @@ class Ensemble:
 
     @sigma2.setter
     def sigma2(self, value):
-        self._kernel.sigma2 = check_real(value, "sigma2", 0)
+        value = check_real(value, "sigma2", 0)
+        if self.latent is not None and value != self._kernel.sigma2:
+            raise ValueError(f"sigma2 is 1 with outcome={self.model.outcome.name!r}, got {value}")
+        self._kernel.sigma2 = value
 
     @property
     def leaf_mean(self):
@@ -172,7 +182,11 @@ class Ensemble:
 
     @temperature.setter
     def temperature(self, value):
-        self._kernel.temperature = check_real(value, "temperature", 0)
+        value = check_real(value, "temperature", 0)
+        if self.latent is not None and value != 1.0:
+            # Latent variables are drawn at t = 1: trees at another one would not be those of a power of the likelihood.
+            raise ValueError(f"temperature must be 1 with outcome={self.model.outcome.name!r}, got {value}")
+        self._kernel.temperature = value
 
     def structures(self):
         """The trees as nested tuples: None at a leaf, (dim, code, left, right) elsewhere."""
@@ -187,7 +201,9 @@ class Ensemble:
 
     @property
     def log_likelihood(self):
-        """sum_n log N(y_n | f(x_n), sigma^2) of the current state, in the units of y."""
+        """sum_n log p(y_n | f(x_n), sigma^2) of the current state, in the units of y; z of `latent` integrated out."""
+        if self.latent is not None:
+            return self.latent.log_likelihood(self._kernel)
         n, scale = len(self.residual), self.model.dataset.y_range
         ssr = float(self.residual @ self.residual)
         return -0.5 * n * np.log(2 * np.pi * self.sigma2) - 0.5 * ssr / self.sigma2 - n * np.log(scale)
@@ -241,7 +257,8 @@ class Ensemble:
         Returns
         -------
         dict of (n_sweeps,) arrays
-            log_likelihood (units of y, with the sigma drawn at the start of the sweep), sigma (units of y), n_leaves
+            log_likelihood (units of y, with the sigma drawn at the start of the sweep; latent variables integrated
+            out), sigma (units of y), n_leaves
             (total) and depth (maximum over trees, both int64), tree_changed and root_changed (shares of the trees; of a
             Cycle, where any part changed one), row_visits (sum over the trees of what StepInfo counts, int64), seconds
             (CPU seconds of the sweep in this thread, averaged over a call of the compiled code).
@@ -273,12 +290,16 @@ class Ensemble:
 
     def _sweeps_at_once(self):
         """Sweeps until something acts between sweeps; that under way counts."""
+        if self.latent is not None:
+            return 1
         n = self._kernel.n_sweeps
         return min((kernel.sweeps_left(n) for kernel in self._of_sweeps), default=MOST_SWEEPS)
 
     def _act_between_sweeps(self):
         """Kernels that are due after the sweeps done so far, once; known from the sweep's absolute number."""
         kernel = self._kernel
+        if self.latent is not None and kernel.position == 0:
+            self.latent.redraw(kernel, self.rng)
         if self._of_sweeps and kernel.position == 0 and self._n_joint != kernel.n_sweeps:
             self._n_joint = kernel.n_sweeps
             for part in self._of_sweeps:
@@ -288,7 +309,10 @@ class Ensemble:
     def take_up_changes(self):
         """What was added to the residual since the last run was added to y: the residual is recomputed from it."""
         if not np.array_equal(self._seen, self.residual):
-            np.add(self._kernel.y, self.residual - self._seen, out=self._kernel.y)
+            change = self.residual - self._seen
+            np.add(self._kernel.y, change, out=self._kernel.y)
+            if self.latent is not None:
+                self.latent.offset -= change
 
     def note_residual(self):
         """Take the residual as it is for what the sweeps made of it: see `take_up_changes`."""
@@ -302,10 +326,14 @@ class Ensemble:
         self._act_between_sweeps()
         traces = traces[:done + self._sweeps_at_once()]
         if self._plan is None:
-            return self._advance_python(traces, done, store, store_every)
-        return self._kernel.advance(
-            self._plan, self.rng, traces, done, store, self._threshold_rng, store_every, BUDGET
-        )
+            reached = self._advance_python(traces, done, store, store_every)
+        else:
+            reached = self._kernel.advance(
+                self._plan, self.rng, traces, done, store, self._threshold_rng, store_every, BUDGET
+            )
+        if self.latent is not None and reached > done:
+            traces[done, LOG_LIKELIHOOD] = self.log_likelihood
+        return reached
 
     def _advance_python(self, traces, done, store, store_every):
         """One sweep by a sampler written in Python, tree by tree through its `step`.
@@ -360,6 +388,7 @@ class Ensemble:
             "row_visits": kernel.row_visits,
             "n_joint": self._n_joint,
             "order": kernel.get_order(),
+            "latent": None if self.latent is None else self.latent.get_state(),
             "threshold_rng": self._threshold_rng.bit_generator.state,
         }
 
@@ -385,4 +414,6 @@ class Ensemble:
         kernel.row_visits = state["row_visits"]
         self._n_joint = state.get("n_joint", 0)         # states from before there was anything between sweeps lack it
         kernel.set_order(state["order"])
+        if self.latent is not None:
+            self.latent.set_state(state["latent"])
         self._threshold_rng.bit_generator.state = state["threshold_rng"]

@@ -66,7 +66,9 @@ def fingerprints(model, sampler, plan, entropy, starts):
         Keys "data", "model", "sampler", "run", "seed" and "start".
     """
     data = model.dataset
-    priors = (model.tree_prior, model.leaf_prior, model.noise_prior)
+    priors = [model.tree_prior, model.leaf_prior, model.noise_prior]
+    if model.outcome is not None:           # else as it was before there were others, for the files of that time
+        priors.append(model.outcome)
     common = {
         "data": _digest(data.X, data.y),
         "model": _digest(model.n_trees, *priors, data.y_mid, data.y_range),

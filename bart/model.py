@@ -7,9 +7,10 @@ import math
 from .data import Dataset, RankCodes
 from .inputs import check_choice, check_count, check_real
 from .kernels.columns import Domain
+from .outcomes import LatentDataset, check_offset, resolve_outcome
 from .priors import DEFAULT_N_CUTS, FixedNoise, LeafPrior, NoisePrior, TreePrior, estimate_sigma
 
-_DEFAULTS = {"k": 2.0, "nu": 3.0, "q": 0.9, "sigma_hat": "ols", "noise_shape": "half"}
+_DEFAULTS = {"k": 2.0, "nu": 3.0, "q": 0.9, "sigma_hat": "ols", "noise_shape": "half", "sigma": None, "scale": True}
 
 
 class Model:
@@ -45,6 +46,13 @@ class Model:
     noise_shape : {"half", "full"}
         Shape of the Gamma law of 1 / sigma^2: nu / 2, or nu as in the scripts of the paper's authors. In both
         cases ``P(sigma < sigma_hat) = q``.
+    outcome : {"gaussian", "probit"} or bart.outcomes.Outcome
+        "probit": y is 0 or 1 and ``P(y = 1) = Phi(offset + f(x))``, f the sum of trees. The units of y above are then
+        latent ones, in which sigma is 1 and leaf values have standard deviation ``3 / (k sqrt(n_trees))``; nu, q,
+        sigma_hat, noise_shape, sigma and scale have no place and are refused. Albert & Chib (1993); Chipman, George &
+        McCulloch (2010), section 4.
+    offset : float or None
+        With an outcome that has latent variables: their mean where f is 0. None: for "probit", Phi^-1 of the mean of y.
 
     Attributes
     ----------
@@ -56,6 +64,8 @@ class Model:
         In scaled units.
     noise_prior : bart.priors.NoisePrior or bart.priors.FixedNoise
         In scaled units.
+    outcome : bart.outcomes.Outcome or None
+        None for "gaussian".
     sigma_hat : float or None
         In the units of y; None if sigma is fixed.
     sigma_hat_method : {"ols", "sd", "given"} or None
@@ -70,7 +80,10 @@ class Model:
 
     def __init__(self, X, y, n_trees=200, alpha=0.95, beta=2.0, k=2.0, nu=3.0, q=0.9, sigma_hat="ols",
                  sigma=None, leaf_mean=None, leaf_var=None, scale=True, threshold="uniform", cuts="width",
-                 n_cuts=DEFAULT_N_CUTS, dim_weights=None, noise_shape="half"):  # fmt: skip
+                 n_cuts=DEFAULT_N_CUTS, dim_weights=None, noise_shape="half", outcome="gaussian",
+                 offset=None):  # fmt: skip
+        self.outcome = resolve_outcome(outcome)
+        offset = check_offset(offset, self.outcome)
         self.n_trees = check_count(n_trees, "n_trees")
         self.tree_prior = TreePrior(alpha, beta, threshold, cuts, n_cuts, dim_weights)
         k, nu, q = check_real(k, "k", 0), check_real(nu, "nu", 0), check_real(q, "q", 0, 1)
@@ -79,7 +92,11 @@ class Model:
             check_choice(sigma_hat, "sigma_hat", ("ols", "sd"))
         else:
             sigma_hat = check_real(sigma_hat, "sigma_hat", 0)
-        if sigma is not None:
+        if self.outcome is not None:
+            _refuse_idle(f"outcome={self.outcome.name!r}", nu=nu, q=q, sigma_hat=sigma_hat, noise_shape=noise_shape,
+                         sigma=sigma, scale=scale)
+            sigma = 1.0
+        elif sigma is not None:
             sigma = check_real(sigma, "sigma", 0)
             _refuse_idle("sigma", nu=nu, q=q, sigma_hat=sigma_hat, noise_shape=noise_shape)
         if leaf_mean is not None:
@@ -88,7 +105,10 @@ class Model:
             leaf_var = check_real(leaf_var, "leaf_var", 0)
             _refuse_idle("leaf_var", k=k)
 
-        self.dataset = Dataset(X, y, scale)
+        if self.outcome is None:
+            self.dataset = Dataset(X, y, scale)
+        else:
+            self.dataset = LatentDataset(X, y, self.outcome, offset)
         self.tree_prior.dim_log_weights(self.dataset.n_dims)  # refuses weights of another length
         self.leaf_prior = self._make_leaf_prior(k, leaf_mean, leaf_var)
         if sigma is None:
@@ -114,7 +134,7 @@ class Model:
     def __repr__(self):
         return (
             f"Model({self.dataset!r}, n_trees={self.n_trees}, {self.tree_prior!r}, {self.leaf_prior!r}, "
-            f"{self.noise_prior!r})"
+            f"{self.noise_prior!r}{'' if self.outcome is None else f', {self.outcome!r}'})"
         )
 
     def _variance(self, sd, name):
@@ -126,7 +146,8 @@ class Model:
         return variance
 
     def _make_leaf_prior(self, k, leaf_mean, leaf_var):
-        prior = LeafPrior.calibrate(k, self.n_trees)
+        half_range = 0.5 if self.outcome is None else self.outcome.half_range
+        prior = LeafPrior.calibrate(k, self.n_trees, half_range)
         mean = prior.mean if leaf_mean is None else leaf_mean / self.dataset.y_range
         if not math.isfinite(mean):
             raise ValueError(f"leaf_mean is out of proportion to the range of y, {self.dataset.y_range:g}")

@@ -13,6 +13,7 @@ from .inputs import check_count
 from .kernels.forest import predict_draws
 from .ladder import Tempering
 from .predictive import mixture_quantiles, outcome_noise
+from .probabilities import predict_proba
 from .progress import Bar
 from .storage import read_record, write_record
 from .summaries import Block, Prediction, Summary, quantile_levels
@@ -36,8 +37,9 @@ class Posterior(PosteriorViews):
 
     Traces
     ------
-    log_likelihood : sum over rows of log N(y | f(x), sigma^2) at the end of the sweep, in the units of y.
-    sigma : noise standard deviation, units of y.
+    log_likelihood : sum over rows of log N(y | f(x), sigma^2) at the end of the sweep, in the units of y; for probit of
+        log Phi(f) where y = 1 and log Phi(-f) where y = 0.
+    sigma : noise standard deviation, units of y; for probit 1, that of the latent variables.
     n_leaves : leaves of all trees together.
     depth : largest depth of a leaf over the trees (a stump has 0).
     tree_changed, root_changed : share of trees whose structure, whose root's rule changed in the sweep.
@@ -152,7 +154,8 @@ class Posterior(PosteriorViews):
 
     def predict(self, X, draws=False, quantiles=None, interval=None, every=1, progress=False, n_threads=1,
                 kind="mean", seed=None):  # fmt: skip
-        """Posterior of f, or of new outcomes y = f + noise, at new rows, in the units of y.
+        """Posterior of f, or of new outcomes y = f + noise, at new rows, in the units of y: for probit f is latent, the offset
+        included.
 
         Parameters
         ----------
@@ -233,6 +236,29 @@ class Posterior(PosteriorViews):
             None if quantiles is None else found[:n_quantiles],
             None if interval is None else found[n_quantiles:],
         )
+
+    def predict_proba(self, X, draws=False, quantiles=None, interval=None, every=1, n_threads=1):
+        """Posterior of P(y = 1) = Phi(f) at new rows, of a run with outcome="probit".
+
+        Parameters
+        ----------
+        X, draws, quantiles, interval, every, n_threads
+            As in `predict`, of the probability instead of f.
+
+        Returns
+        -------
+        ndarray, shape (n,), or Prediction
+            The posterior mean, which is the predictive probability of y = 1; with `draws`, `quantiles` or `interval` a
+            Prediction.
+
+        Raises
+        ------
+        RuntimeError
+            The run had another outcome, or stored no trees.
+        ValueError, TypeError
+            Bad rows or levels.
+        """
+        return predict_proba(self, X, draws, quantiles, interval, every, n_threads)
 
     def predict_blocks(self, X, every=1, burn=False, n_threads=1):
         """Iterate over f of each draw at new rows in blocks of bounded memory.

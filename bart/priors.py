@@ -162,11 +162,12 @@ class LeafPrior:
         _set(self, "var", check_real(self.var, "var", 0))
 
     @classmethod
-    def calibrate(cls, k, n_trees):
-        """Mean 0 and standard deviation ``0.5 / (k sqrt(n_trees))``: the range of y is k prior standard
-        deviations of f to either side of its middle (the paper, "Prior specification for BART")."""
+    def calibrate(cls, k, n_trees, half_range=0.5):
+        """Mean 0 and standard deviation ``half_range / (k sqrt(n_trees))``: the range of y is k prior standard
+        deviations of f to either side of its middle (the paper, "Prior specification for BART"). For latent
+        variables `half_range` is that of their mean."""
         k, n_trees = check_real(k, "k", 0), check_count(n_trees, "n_trees")
-        return cls(0.0, (0.5 / (k * math.sqrt(n_trees))) ** 2)
+        return cls(0.0, (half_range / (k * math.sqrt(n_trees))) ** 2)
 
 
 @dataclass(frozen=True)

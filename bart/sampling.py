@@ -15,6 +15,7 @@ from .checkpoints import CheckpointFolder, describe, fingerprints
 from .inputs import check_choice, check_count, check_flag, check_real
 from .ladder import Tempering
 from .model import Model
+from .outcomes import GAUSSIAN
 from .posterior import Posterior
 from .progress import Bar
 from .runs import stored_entropy, write_run
@@ -98,7 +99,8 @@ def sample(
         Parallel tempering inside each chain, for few trees: its states count as one chain, a sweep is one of all
         of them, and traces and forests are those of the state under the posterior. Swap rates and temperatures:
         ``Posterior.swap_rates``, ``temperatures``, ``round_trips``. "auto": the one that `auto_sampler` chooses
-        beside its sampler, none with a sampler that is named here. None: no tempering.
+        beside its sampler, none with a sampler that is named here. None: no tempering, the only choice (and what
+        "auto" means) for a model with latent variables, as of outcome="probit": they are drawn at t = 1.
     keep_trees : bool
         Store the forests of kept draws; without them the result cannot predict.
     keep_burn_trees : bool
@@ -151,7 +153,7 @@ def sample(
     began = time.monotonic()
     if not isinstance(model, Model):
         raise TypeError(f"model must be a Model, got {type(model).__name__}")
-    sampler, ladder = resolve_sampler(sampler, model), resolve_ladder(ladder, sampler, model)
+    sampler, ladder = resolve_sampler(sampler, model), _ladder(ladder, sampler, model)
     plan = ChainPlan(
         n_burn=check_count(n_burn, "n_burn", 0),
         n_draws=check_count(n_draws, "n_draws", 1),
@@ -362,6 +364,19 @@ def _drop_waiting(running, pool):
                 del running[future]
 
 
+def _ladder(ladder, sampler, model):
+    """A Ladder or None; see `resolve_ladder`."""
+    found = resolve_ladder(ladder, sampler, model)
+    if found is None or model.outcome is None:
+        return found
+    if isinstance(ladder, str):
+        return None
+    raise ValueError(
+        f"ladder: parallel tempering is not exact with outcome={model.outcome.name!r}, whose latent variables are "
+        "drawn at t = 1; use ladder=None"
+    )
+
+
 def _describe_sampler(sampler):
     """Its text, else its settings, else its class where they cannot be read off (only a checkpoint needs them)."""
     try:
@@ -408,6 +423,7 @@ def _posterior(model, sampler, plan, starts, entropy, record, watch):
         "column_names": None if names is None else tuple(names),
         "y_mid": float(data.y_mid),
         "y_range": float(data.y_range),
+        "outcome": GAUSSIAN if model.outcome is None else model.outcome.name,
         "n_burn": plan.n_burn,
         "thin": plan.thin,
         "tree_order": plan.tree_order,
