@@ -45,3 +45,14 @@ __all__ = [
     "TreePrior", "TreeSampler", "TreeState", "auto_sampler", "draw_leaf_values", "effective_size", "format_sampler",
     "load", "parse_sampler", "permutation_null", "resume", "sample",
 ]
+
+# Modules on optional packages, imported where they are first named.
+_OPTIONAL = ("estimators",)
+
+
+def __getattr__(name):
+    if name in _OPTIONAL:
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -154,8 +154,8 @@ class Posterior(PosteriorViews):
 
     def predict(self, X, draws=False, quantiles=None, interval=None, every=1, progress=False, n_threads=1,
                 kind="mean", seed=None):  # fmt: skip
-        """Posterior of f, or of new outcomes y = f + noise, at new rows, in the units of y: for probit f is latent, the offset
-        included.
+        """Posterior of f, or of new outcomes y = f + noise, at new rows, in the units of y (latent ones for
+        probit, the offset included).
 
         Parameters
         ----------

@@ -1,0 +1,406 @@
+"""Estimators for scikit-learn: `BARTRegressor` and `BARTClassifier` (extra "sklearn").
+
+Their parameters are those of `bart.Model` and `bart.sample`, by the same names; `random_state` is the seed of `sample`,
+`n_jobs` its threads.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtri
+
+# First, as it says what to install where there is no scikit-learn.
+from .estimator_base import BARTEstimator, make_generator, parts, refuse_idle_state  # isort: skip
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import validate_data
+
+from .inputs import check_choice
+from .mixtures import mixture_quantiles
+from .outcomes import Probit
+from .priors import DEFAULT_N_CUTS
+from .probabilities import all_draws, mean_of_draws
+from .summaries import quantile_levels
+
+__all__ = ["BARTClassifier", "BARTRegressor"]
+
+
+class BARTRegressor(RegressorMixin, BARTEstimator):
+    """Bayesian additive regression trees: y = sum of trees + N(0, sigma^2) noise.
+
+    Parameters
+    ----------
+    n_trees : int
+        Trees of the sum.
+    alpha, beta : float
+        A node at depth d splits with probability ``alpha (1 + d)^-beta`` a priori.
+    k : float
+        Shrinkage: the larger, the less a tree may say. Leaf values have the standard deviation
+        ``0.5 / (k sqrt(n_trees))`` in units of the range of y.
+    nu, q, sigma_hat
+        Noise prior: ``sigma^2 ~ nu lam / chi2_nu`` with ``P(sigma < sigma_hat) = q``; `sigma_hat` is "ols", "sd" or a
+        number in the units of y.
+    sigma : float or None
+        Fixes the noise standard deviation, in the units of y.
+    cuts : {"width", "grid", "quantile"}
+        Prior of cut points: uniform over the range of a node, or `n_cuts` equally spaced ones, or at quantiles.
+    n_cuts : int
+        Most cut points of a column; not with ``cuts="width"``.
+    dim_weights : sequence of n_features floats, optional
+        Relative prior probabilities of the features in a rule.
+    sampler : str or bart.TreeSampler
+        As in `bart.sample`: "auto", "pg", "cgm", "local + recut", ...
+    init : str or list
+        Starts of the chains, as in `bart.sample`; "dispersed" ones differ, so that `r_hat_` can tell whether the chains
+        have forgotten them.
+    n_burn, n_draws : int
+        Sweeps of each chain that are dropped, and draws of EACH that are kept.
+    n_chains : int
+        Chains.
+    thin : int
+        Sweeps a kept draw.
+    n_jobs : int or None
+        Threads, for chains while fitting and rows while predicting; None: 1, -1: all processors. No result depends
+        on it.
+    random_state : int, numpy.random.RandomState, numpy.random.Generator or None
+        An int is the seed of `bart.sample`: the same draws at every fit. A generator gives one of its own to each fit;
+        None takes the system's entropy. ``posterior_.seed`` repeats a fit.
+    max_r_hat : float or None
+        A ConvergenceWarning says so where a value of `r_hat_` is above it. None: R-hat is not computed, and ArviZ not
+        needed.
+    model_options, sample_options : dict, optional
+        Further arguments of `bart.Model` and of `bart.sample`, such as ``{"threshold": "midpoint"}`` and
+        ``{"checkpoint": "folder"}``.
+
+    Attributes
+    ----------
+    model_ : bart.Model
+    posterior_ : bart.Posterior
+        All draws, with their traces, summary, files and ArviZ.
+    r_hat_ : dict of float
+        Rank-normalised split R-hat over the chains: of sigma, the log-likelihood, and of f, the largest
+        over ten training rows. NaN where nothing can be said (one chain); None with ``max_r_hat=None``.
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+        Of a frame's columns.
+
+    See Also
+    --------
+    bart.sample : The same with all its arguments.
+
+    Notes
+    -----
+    Chipman, George & McCulloch (2010), BART: Bayesian additive regression trees. The draws are exact draws of a Markov
+    chain that leaves the posterior invariant; how far it has come is what `r_hat_` says. Sample weights are not
+    supported.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bart.estimators import BARTRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((100, 3))
+    >>> y = 3 * X[:, 0] + rng.normal(0, 0.1, 100)
+    >>> reg = BARTRegressor(n_trees=20, n_burn=100, n_draws=100, random_state=0, max_r_hat=None).fit(X, y)
+    >>> mean, interval = reg.predict(X[:2], interval=0.9, kind="outcome")
+    >>> interval.shape
+    (2, 2)
+    """
+
+    def __init__(self, n_trees=200, alpha=0.95, beta=2.0, k=2.0, nu=3.0, q=0.9, sigma_hat="ols", sigma=None,
+                 cuts="width", n_cuts=DEFAULT_N_CUTS, dim_weights=None, sampler="auto", init="dispersed", n_burn=250,
+                 n_draws=250, n_chains=4, thin=1, n_jobs=None, random_state=None, max_r_hat=1.1, model_options=None,
+                 sample_options=None):  # fmt: skip
+        self.n_trees = n_trees
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+        self.nu = nu
+        self.q = q
+        self.sigma_hat = sigma_hat
+        self.sigma = sigma
+        self.cuts = cuts
+        self.n_cuts = n_cuts
+        self.dim_weights = dim_weights
+        self.sampler = sampler
+        self.init = init
+        self.n_burn = n_burn
+        self.n_draws = n_draws
+        self.n_chains = n_chains
+        self.thin = thin
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.max_r_hat = max_r_hat
+        self.model_options = model_options
+        self.sample_options = sample_options
+
+    _model_names = (*BARTEstimator._model_names, "nu", "q", "sigma_hat", "sigma")
+
+    def fit(self, X, y):
+        """Sample the posterior.
+
+        Parameters
+        ----------
+        X : array_like or frame, shape (n_samples, n_features)
+            Finite numbers.
+        y : array_like, shape (n_samples,)
+            Not constant, unless `sigma` or a number for `sigma_hat` is given.
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(self, X, y, y_numeric=True, ensure_min_samples=2)
+        return self._fit(X, y, ("sigma", "log_likelihood"))
+
+    def predict(self, X, return_std=False, quantiles=None, interval=None, kind="mean"):
+        """Posterior mean at new rows and, where asked for, how sure it is.
+
+        Parameters
+        ----------
+        X : array_like or frame, shape (n, n_features)
+        return_std : bool
+            The standard deviation too.
+        quantiles : sequence of float in [0, 1], optional
+            Quantiles too.
+        interval : float in (0, 1), optional
+            The central interval of this probability too.
+        kind : {"mean", "outcome"}
+            Of what: "mean" is f(x), so that the interval is a credible one for the mean of y at x; "outcome" is a new
+            y at x, noise included, so that it is a predictive one. The mean is the same.
+
+        Returns
+        -------
+        mean : (n,) float64
+            Alone where nothing else is asked for; else the first of a tuple. All are in the units of y.
+        std : (n,) float64
+            Over the draws (divisor their number), for "outcome" of the mixture of their normal laws.
+        quantiles : (n, n_quantiles) float64
+            For "outcome" by inversion of the distribution function of that mixture, without simulation.
+        interval : (n, 2) float64
+            Lower and upper ends.
+        """
+        check_choice(kind, "kind", ("mean", "outcome"))
+        levels = quantile_levels(quantiles, interval)
+        X, n_threads = self._check_new(X), self._n_threads()
+        if not return_std and not levels:
+            return self.posterior_.predict(X, n_threads=n_threads)
+        sigma = self.posterior_["sigma"].ravel()
+        mean, std, found = np.empty(len(X)), np.empty(len(X)), np.empty((len(X), len(levels)))
+        for rows, values in all_draws(self.posterior_, X, n_threads=n_threads):
+            mean[rows] = mean_of_draws(values)
+            f = values.reshape(-1, values.shape[2])
+            if return_std:
+                variance = mean_of_draws((values - mean[rows]) ** 2)
+                std[rows] = np.sqrt(variance + (np.mean(sigma**2) if kind == "outcome" else 0.0))
+            if levels:
+                of_mean = kind == "mean"
+                found[rows] = (np.quantile(f, levels, axis=0) if of_mean else mixture_quantiles(f, sigma, levels)).T
+        return parts(mean, std if return_std else None, found, quantiles, interval)
+
+    def sample_posterior(self, X, kind="mean", random_state=None):
+        """Posterior draws at new rows.
+
+        Parameters
+        ----------
+        X : array_like or frame, shape (n, n_features)
+        kind : {"mean", "outcome"}
+            f(x), or a new y at x: f(x) + sigma eps.
+        random_state : int, numpy.random.RandomState, numpy.random.Generator or None
+            For eps; None takes that of the estimator. No use with "mean", and refused there.
+
+        Returns
+        -------
+        (n_chains, n_draws, n) float64
+            In the units of y.
+        """
+        check_choice(kind, "kind", ("mean", "outcome"))
+        refuse_idle_state(kind, random_state)
+        X = self._check_new(X)
+        f = self.posterior_.predict(X, draws=True, n_threads=self._n_threads()).draws
+        if kind == "outcome":
+            rng = make_generator(self.random_state if random_state is None else random_state)
+            f += self.posterior_["sigma"][:, :, None] * rng.standard_normal(f.shape)
+        return f
+
+
+class BARTClassifier(ClassifierMixin, BARTEstimator):
+    """Bayesian additive regression trees for two classes, by probit.
+
+    P(y = classes_[1] | x) = Phi(offset + sum of trees).
+
+    Parameters
+    ----------
+    k : float
+        Shrinkage: the larger, the less a tree may say. Leaf values have the standard deviation
+        ``3 / (k sqrt(n_trees))``, so that f is within 3 of the offset with probability 0.95 at k = 2.
+    offset : float or None
+        Probit of the probability where no tree says anything; None: of the share of ``classes_[1]``.
+    n_trees, alpha, beta, cuts, n_cuts, dim_weights, sampler, init, n_burn, n_draws, n_chains, thin
+        As in `BARTRegressor`.
+    n_jobs, random_state, max_r_hat, model_options, sample_options
+        As in `BARTRegressor`.
+
+    Attributes
+    ----------
+    classes_ : (2,) array
+        Sorted.
+    model_, posterior_, r_hat_, n_features_in_, feature_names_in_
+        As in `BARTRegressor`; R-hat is of the log-likelihood and of f.
+
+    See Also
+    --------
+    bart.sample : The same with all its arguments, for ``Model(X, y, outcome="probit")``.
+
+    Notes
+    -----
+    Chipman, George & McCulloch (2010), section 4; Albert & Chib (1993). Sample weights are not supported.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bart.estimators import BARTClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((100, 3))
+    >>> y = np.where(X[:, 0] > 0.5, "yes", "no")
+    >>> clf = BARTClassifier(n_trees=20, n_burn=100, n_draws=100, random_state=0, max_r_hat=None).fit(X, y)
+    >>> clf.predict([[0.9, 0.5, 0.5]]).tolist()
+    ['yes']
+    """
+
+    def __init__(self, n_trees=200, alpha=0.95, beta=2.0, k=2.0, offset=None, cuts="width", n_cuts=DEFAULT_N_CUTS,
+                 dim_weights=None, sampler="auto", init="dispersed", n_burn=250, n_draws=250, n_chains=4, thin=1,
+                 n_jobs=None, random_state=None, max_r_hat=1.1, model_options=None, sample_options=None):  # fmt: skip
+        self.n_trees = n_trees
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+        self.offset = offset
+        self.cuts = cuts
+        self.n_cuts = n_cuts
+        self.dim_weights = dim_weights
+        self.sampler = sampler
+        self.init = init
+        self.n_burn = n_burn
+        self.n_draws = n_draws
+        self.n_chains = n_chains
+        self.thin = thin
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.max_r_hat = max_r_hat
+        self.model_options = model_options
+        self.sample_options = sample_options
+
+    _model_names = (*BARTEstimator._model_names, "offset")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X, y):
+        """Sample the posterior.
+
+        Parameters
+        ----------
+        X : array_like or frame, shape (n_samples, n_features)
+            Finite numbers.
+        y : array_like, shape (n_samples,)
+            Labels of two classes: numbers, booleans or text.
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(self, X, y, ensure_min_samples=2)
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind != "binary":
+            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y must hold two classes, it holds one class only: {self.classes_.tolist()[0]!r}")
+        return self._fit(X, codes.astype(np.float64), ("log_likelihood",), outcome="probit")
+
+    def predict(self, X):
+        """The more probable class.
+
+        Parameters
+        ----------
+        X : array_like or frame, shape (n, n_features)
+
+        Returns
+        -------
+        (n,) array of the type of ``classes_``
+        """
+        positive = self.decision_function(X) > 0        # first, as it sees to it that there are classes
+        return self.classes_[positive.astype(int)]
+
+    def predict_proba(self, X, quantiles=None, interval=None):
+        """Probabilities of the classes: posterior means, which are the predictive ones.
+
+        Parameters
+        ----------
+        X : array_like or frame, shape (n, n_features)
+        quantiles : sequence of float in [0, 1], optional
+            Posterior quantiles of P(y = classes_[1]) too.
+        interval : float in (0, 1), optional
+            Its central credible interval of this probability too.
+
+        Returns
+        -------
+        probabilities : (n, 2) float64
+            Alone where nothing else is asked for; else the first of a tuple.
+        quantiles : (n, n_quantiles) float64
+        interval : (n, 2) float64
+        """
+        quantile_levels(quantiles, interval)
+        X = self._check_new(X)
+        found = self.posterior_.predict_proba(X, quantiles=quantiles, interval=interval, n_threads=self._n_threads())
+        if quantiles is None and interval is None:
+            return np.column_stack([1.0 - found, found])
+        levels = np.vstack([part for part in (found.quantiles, found.interval) if part is not None]).T
+        return parts(np.column_stack([1.0 - found.mean, found.mean]), None, levels, quantiles, interval)
+
+    def decision_function(self, X):
+        """Phi^-1 of the probability of classes_[1]: positive where `predict` gives it.
+
+        Parameters
+        ----------
+        X : array_like or frame, shape (n, n_features)
+
+        Returns
+        -------
+        (n,) float64
+        """
+        X = self._check_new(X)
+        mean = self.posterior_.predict_proba(X, n_threads=self._n_threads())
+        return ndtri(np.clip(mean, np.finfo(np.float64).tiny, np.nextafter(1.0, 0.0)))
+
+    def sample_posterior(self, X, kind="mean", random_state=None):
+        """Posterior draws at new rows.
+
+        Parameters
+        ----------
+        X : array_like or frame, shape (n, n_features)
+        kind : {"mean", "outcome", "latent"}
+            P(y = classes_[1] | x), a class drawn with it, or its probit offset + f(x).
+        random_state : int, numpy.random.RandomState, numpy.random.Generator or None
+            For "outcome"; None takes that of the estimator. No use with the others, and refused there.
+
+        Returns
+        -------
+        (n_chains, n_draws, n) array
+            float64, or of the type of ``classes_`` for "outcome".
+        """
+        check_choice(kind, "kind", ("mean", "outcome", "latent"))
+        refuse_idle_state(kind, random_state)
+        X = self._check_new(X)
+        f = self.posterior_.predict(X, draws=True, n_threads=self._n_threads()).draws
+        if kind == "latent":
+            return f
+        probability = Probit.probability(f)
+        if kind == "mean":
+            return probability
+        rng = make_generator(self.random_state if random_state is None else random_state)
+        return self.classes_[(rng.random(f.shape) < probability).astype(int)]
