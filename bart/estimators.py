@@ -16,8 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import validate_data
 
 from .inputs import check_choice
-from .mixtures import mixture_quantiles
 from .outcomes import Probit
+from .predictive import mixture_quantiles
 from .priors import DEFAULT_N_CUTS
 from .probabilities import all_draws, mean_of_draws
 from .summaries import quantile_levels

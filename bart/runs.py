@@ -18,6 +18,7 @@ from .checkpoints import fingerprints
 from .data import Dataset, RankCodes
 from .ladder import Ladder
 from .model import Model
+from .outcomes import OUTCOMES, LatentDataset
 from .samplers.text import format_sampler, parse_sampler
 from .stopping import Targets, targets_record
 from .storage import read_record, write_record
@@ -46,13 +47,17 @@ def model_record(model):
     NotStorable
         A subclass, or an attribute that is neither plain nor one of the package's records of parameters.
     """
-    if type(model) is not Model or type(model.dataset) is not Dataset:
+    if type(model) is not Model or type(model.dataset) not in (Dataset, LatentDataset):
         raise NotStorable(f"a {type(model).__name__} of a {type(model.dataset).__name__} has no plain form")
     extra = sorted(set(vars(model.dataset)) - {*_DATASET, *_DERIVED})
     if extra:
         raise NotStorable(f"the data set's {extra[0]} has no plain form")
-    own = {name: value for name, value in vars(model).items() if name not in ("dataset", "codes", "_domain")}
+    outcome = None if model.outcome is None else model.outcome.name
+    if outcome is not None and type(model.outcome) is not OUTCOMES.get(outcome):
+        raise NotStorable(f"the model's outcome has no plain form: {model.outcome!r}")
+    own = {name: value for name, value in vars(model).items() if name not in ("dataset", "codes", "_domain", "outcome")}
     return {
+        "outcome": None if outcome is None else {"name": outcome, "offset": model.dataset.y_mid},
         "dataset": {name: getattr(model.dataset, name) for name in _DATASET},
         "attributes": {name: _pack(value, name) for name, value in own.items()},
     }
@@ -62,7 +67,14 @@ def model_of_record(record):
     """The model that `model_record` described."""
     data = record["dataset"]
     model = Model.__new__(Model)
-    model.dataset = Dataset(data["X"], data["y"], data["scale"])
+    outcome = record.get("outcome")         # files from before there were others lack it
+    if outcome is not None and outcome["name"] not in OUTCOMES:
+        raise ValueError(f"the outcome {outcome['name']!r} is unknown to this version")
+    model.outcome = None if outcome is None else OUTCOMES[outcome["name"]]()
+    if outcome is None:
+        model.dataset = Dataset(data["X"], data["y"], data["scale"])
+    else:
+        model.dataset = LatentDataset(data["X"], data["y"], model.outcome, outcome["offset"])
     names = data["column_names"]
     model.dataset.column_names = None if names is None else tuple(names)
     for name, value in record["attributes"].items():

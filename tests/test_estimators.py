@@ -8,7 +8,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import brentq
 from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
@@ -21,7 +20,6 @@ from sklearn.utils.estimator_checks import check_estimator, estimator_checks_gen
 
 import bart
 from bart.estimators import BARTClassifier, BARTRegressor
-from bart.mixtures import mixture_quantiles
 
 FAST = {"n_trees": 10, "n_burn": 20, "n_draws": 15, "n_chains": 2, "random_state": 3, "max_r_hat": None}
 ESTIMATORS = (BARTRegressor, BARTClassifier)
@@ -188,23 +186,6 @@ def test_probabilities_with_intervals():
     np.testing.assert_allclose(quantiles, np.quantile(draws, [0.2], axis=0).T)
     np.testing.assert_allclose(interval, np.quantile(draws, [0.2, 0.8], axis=0).T)
     assert len(clf.predict_proba(X, interval=0.6)) == 2
-
-
-def test_mixture_quantiles(rng):
-    """Against a root finder, over components as far apart as may be; a column does not see the others."""
-    sigma = rng.gamma(1.0, 1.0, 7) + 1e-3
-    f = np.concatenate([rng.normal(0, s, (7, 5)) for s in (1e-6, 1.0, 1e6)] + [np.zeros((7, 1))], axis=1)
-    levels = [0.0, 1e-9, 0.01, 0.5, 0.975, 1.0]
-    found = mixture_quantiles(f, sigma, levels)
-    assert (found[0] == -np.inf).all() and (found[-1] == np.inf).all()
-    for n in range(f.shape[1]):
-        np.testing.assert_array_equal(found[:, n], mixture_quantiles(f[:, n:n + 1], sigma, levels)[:, 0])
-        for k, level in enumerate(levels[1:-1], start=1):
-            span = np.ptp(f[:, n]) + 20 * sigma.max()
-            root = brentq(lambda q, n=n, level=level: ndtr((q - f[:, n]) / sigma).mean() - level,
-                          f[:, n].min() - span, f[:, n].max() + span, xtol=1e-12, rtol=1e-14)
-            cdf = ndtr((np.array([found[k, n], root]) - f[:, [n]]) / sigma[:, None]).mean(axis=0)
-            np.testing.assert_allclose(cdf[0], level, rtol=1e-5)
 
 
 def test_predictive_intervals_cover():

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import math
+import shutil
 import sys
 
 import numpy as np
@@ -276,6 +277,9 @@ def test_a_cut_run_goes_on_bit_for_bit(kind, tmp_path, monkeypatch):
         options = {**RUN, "checkpoint": tmp_path / str(cut), "checkpoint_sweeps": 5}
         with interrupted_at(monkeypatch, cut):
             bart.sample(model, sampler, **options)
+        if kind != "python":            # from the folder alone
+            shutil.copytree(options["checkpoint"], f"{options['checkpoint']} copied")
+            assert_same(bart.resume(f"{options['checkpoint']} copied"), whole)
         assert_same(bart.sample(model, sampler, **options), whole)
 
 
