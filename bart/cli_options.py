@@ -30,7 +30,7 @@ AUTHORS_FLAGS = (
                                       " bookkeeping=authors in --sampler"),
 )  # fmt: skip
 _MODEL = ("n_trees", "alpha", "beta", "k", "nu", "q", "sigma_hat", "sigma", "leaf_mean", "leaf_var", "scale",
-          "threshold", "cuts", "n_cuts", "dim_weights", "noise_shape")  # fmt: skip
+          "threshold", "cuts", "n_cuts", "dim_weights", "noise_shape", "outcome", "offset")  # fmt: skip
 _SAMPLE = ("n_burn", "n_draws", "n_chains", "seed", "init", "init_leaves", "thin", "tree_order", "keep_trees",
            "executor", "n_threads", "checkpoint", "checkpoint_every", "time_limit")  # fmt: skip
 
@@ -157,6 +157,8 @@ def _add_fit(command):
     add("--n-cuts", type=int, metavar="N", help="cut points of a column, with grid and quantile [100]")
     add("--dim-weights", type=_numbers, metavar="W,W", help="relative probabilities of the columns [equal]")
     add("--noise-shape", choices=("half", "full"), help="gamma shape nu/2, or nu as in the authors' scripts [half]")
+    add("--outcome", choices=("gaussian", "probit"), help="probit: the target is 0 or 1 [gaussian]")
+    add("--offset", type=float, metavar="Z", help="with probit, the mean of the latent outcomes where f is 0")
     chains = command.add_argument_group("sampling")
     add = chains.add_argument
     add("--sampler", default="auto", metavar="TEXT", help="auto, pg, cgm, growprune, local, or such a text as"

@@ -34,20 +34,27 @@ MODELS = {
     "grid": {"cuts": "grid", "n_cuts": 7, "noise_shape": "full"},
     "quantiles": {"cuts": "quantile", "dim_weights": (1.0, 0.0, 2.0), "sigma_hat": 0.3},
     "fixed": {"sigma": 0.4, "leaf_mean": 0.1, "leaf_var": 0.7, "threshold": "midpoint"},
+    "probit": {"outcome": "probit", "offset": 0.3},
     "unscaled": {"scale": False, "sigma_hat": "sd", "alpha": 0.5, "beta": 0.25, "k": 1.5, "nu": 4.0, "q": 0.75},
 }
 
 
+def probit_model():
+    X, y = make_data()
+    return bart.Model(X, y > y.mean(), n_trees=4, **MODELS["probit"])
+
+
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_model_is_made_again_bit_for_bit(kind, tmp_path):
-    model = make_model(**MODELS[kind])
+    model = make_model(**MODELS[kind]) if kind != "probit" else probit_model()
     write_record(tmp_path / "model", model_record(model))
     again = model_of_record(read_record(tmp_path / "model"))
     assert repr(again) == repr(model)
     assert vars(again).keys() == vars(model).keys() and vars(again.dataset).keys() == vars(model.dataset).keys()
     for name, value in vars(model.dataset).items():
         np.testing.assert_array_equal(getattr(again.dataset, name), value, err_msg=name)
-    for name in set(vars(model)) - {"dataset", "codes", "_domain"}:
+    assert type(again.outcome) is type(model.outcome)
+    for name in set(vars(model)) - {"dataset", "codes", "_domain", "outcome"}:
         assert getattr(again, name) == getattr(model, name), name
     np.testing.assert_array_equal(again.codes.codes, model.codes.codes)
     options = {**SIZE, "keep_burn_trees": True}
