@@ -159,9 +159,13 @@ def predict(args):
     table, ignored = read_table(args.data, names, args.exclude, args.delimiter)
     rows = table if names is not None else table.to_numpy()
     progress = False if args.quiet else None
+    kind = args.kind or ("probability" if post.header.get("outcome") == "probit" else "mean")
+    options = {"quantiles": args.quantiles, "interval": args.interval, "every": args.every, "n_threads": args.n_threads}
     with _usage_of(args.flags):
-        found = post.predict(rows, draws=False, quantiles=args.quantiles, interval=args.interval, every=args.every,
-                             progress=progress, n_threads=args.n_threads, kind=args.kind)  # fmt: skip
+        if kind == "probability":
+            found = post.predict_proba(rows, **options)
+        else:
+            found = post.predict(rows, progress=progress, kind=kind, **options)
     if ignored and names is not None:
         print(f"columns that the run does not use: {', '.join(ignored)}", file=sys.stderr)
     columns = {"mean": getattr(found, "mean", found) if args.quantiles or args.interval else found}
@@ -173,7 +177,7 @@ def predict(args):
         with atomic_file(args.out, "w") as file:
             write_table(file, columns, args.delimiter)
     if args.json:
-        record = {"n_rows": len(table), "kind": args.kind, "interval": args.interval,
+        record = {"n_rows": len(table), "kind": kind, "interval": args.interval,
                   "quantiles": args.quantiles, "out": args.out}  # fmt: skip
         if args.out is None:
             record["columns"] = {name: values.tolist() for name, values in columns.items()}

@@ -191,8 +191,9 @@ def _add_predict(command):
     _add_table(command)
     add("--interval", type=float, metavar="P", help="probability of a central interval")
     add("--quantiles", type=_numbers, metavar="Q,Q", help="quantiles")
-    add("--kind", choices=("mean", "outcome"), default="mean",
-        help="intervals and quantiles of the mean f, or of a new outcome, noise included [mean]")
+    add("--kind", choices=("mean", "outcome", "probability"),
+        help="what is predicted: the mean f, a new outcome, noise included, or of a probit run the probability of 1"
+             " [mean, of a probit run probability]")
     add("--every", type=int, default=1, metavar="N", help="use only every so many draws [1]")
     add("--n-threads", type=int, default=1, metavar="N", help="threads [1]")
     add("--out", metavar="PRED.csv", help="file for the predictions [stdout]")

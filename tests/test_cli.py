@@ -335,3 +335,19 @@ def test_every_argument_has_a_flag():
     elsewhere = {"model", "sampler", "ladder", "stop_when", "progress", "keep_burn_trees", "callback", "callback_every",
                  "checkpoint_sweeps"}  # fmt: skip
     assert set(inspect.signature(bart.sample).parameters) - elsewhere == set(_SAMPLE)
+
+
+def test_a_probit_run_predicts_probabilities(tmp_path, capsys):
+    X = make_data()[0]
+    table = write(tmp_path / "two.csv", ["a", "b", "c", "y"], np.column_stack([X, X[:, 0] > np.median(X[:, 0])]))
+    run = str(tmp_path / "two.npz")
+    assert main(["fit", table, "--target", "y", "--outcome", "probit", *RUN, "--out", run]) == 0
+    capsys.readouterr()
+    post = bart.load(run)
+    for kind, found in ((None, post.predict_proba(X, interval=0.5)), ("mean", post.predict(X, interval=0.5))):
+        options = [] if kind is None else ["--kind", kind]
+        assert main(["predict", run, table, "--interval", ".5", *options]) == 0
+        printed = np.array(list(csv.reader(capsys.readouterr().out.splitlines()))[1:], dtype=float)
+        np.testing.assert_array_equal(printed.T, np.vstack([found.mean, found.interval]))
+    assert main(["predict", run, table, "--interval", ".5", "--kind", "outcome"]) != 0
+    assert "Gaussian" in capsys.readouterr().err
