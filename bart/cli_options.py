@@ -22,7 +22,7 @@ AUTHORS_FLAGS = (
     ("--n_iterations N", "--n-burn 0 --n-draws N; every sweep is kept in the traces"),
     ("--n_run_avg, --store_every_iteration", "--thin T, predict: predictions come from the saved trees"),
     ("--store_all_stats 0|1", "--no-trees leaves out the trees; traces are always stored"),
-    ("--dataset, --data_path", "the file of data; python -m experiments.run_all has the paper's"),
+    ("--dataset, --data_path", "the file of data"),
     ("--save 1, --op_dir, --tag", "--out FILE"),
     ("--verbose, --debug", "--quiet"),
     ("--sample_y 0", "not an option: the joint test is tests/test_kernel_geweke.py"),
