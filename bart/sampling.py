@@ -153,7 +153,7 @@ def sample(
     began = time.monotonic()
     if not isinstance(model, Model):
         raise TypeError(f"model must be a Model, got {type(model).__name__}")
-    sampler, ladder = resolve_sampler(sampler, model), _ladder(ladder, sampler, model)
+    sampler, ladder = resolve_sampler(sampler, model), resolve_ladder(ladder, sampler, model)
     plan = ChainPlan(
         n_burn=check_count(n_burn, "n_burn", 0),
         n_draws=check_count(n_draws, "n_draws", 1),
@@ -362,19 +362,6 @@ def _drop_waiting(running, pool):
         for future in list(running):
             if future.cancel():
                 del running[future]
-
-
-def _ladder(ladder, sampler, model):
-    """A Ladder or None; see `resolve_ladder`."""
-    found = resolve_ladder(ladder, sampler, model)
-    if found is None or model.outcome is None:
-        return found
-    if isinstance(ladder, str):
-        return None
-    raise ValueError(
-        f"ladder: parallel tempering is not exact with outcome={model.outcome.name!r}, whose latent variables are "
-        "drawn at t = 1; use ladder=None"
-    )
 
 
 def _describe_sampler(sampler):

@@ -38,6 +38,8 @@ CHOICES = (
 def auto_sampler(model):
     """The sampler "auto" of a model: a function of its numbers of trees, rows and columns alone.
 
+    There is no ladder beside it where the model's outcome has latent variables (see `resolve_ladder`).
+
     Parameters
     ----------
     model : Model
@@ -58,7 +60,7 @@ def auto_sampler(model):
     sizes = (model.n_trees, model.dataset.n_rows, model.dataset.n_dims)
     found = next(choice for choice in CHOICES
                  if all(size >= least for size, least in zip(sizes, choice[2:], strict=True)))
-    return parse_sampler(found.sampler), found.ladder
+    return parse_sampler(found.sampler), found.ladder if model.outcome is None else None
 
 
 def resolve_sampler(sampler, model):
@@ -75,4 +77,7 @@ def resolve_ladder(ladder, sampler, model):
         return auto_sampler(model)[1] if isinstance(sampler, str) and sampler == AUTO else None
     if not (ladder is None or isinstance(ladder, Ladder)):
         raise TypeError(f"ladder must be a Ladder, {AUTO!r} or None, got {type(ladder).__name__}")
+    if ladder is not None and model.outcome is not None:
+        raise ValueError(f"ladder: parallel tempering is not exact with outcome={model.outcome.name!r}, whose latent "
+                         "variables are drawn at t = 1; use ladder=None")
     return ladder
