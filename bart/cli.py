@@ -18,6 +18,7 @@ from .cli_options import add_commands, options_of
 from .diagnostics import require_arviz
 from .ladder import Ladder
 from .model import Model
+from .outcomes import Probit
 from .posterior import load
 from .runs import resume
 from .samplers.text import parse_sampler
@@ -159,8 +160,9 @@ def predict(args):
     table, ignored = read_table(args.data, names, args.exclude, args.delimiter)
     rows = table if names is not None else table.to_numpy()
     progress = False if args.quiet else None
-    kind = args.kind or ("probability" if post.header.get("outcome") == "probit" else "mean")
-    options = {"quantiles": args.quantiles, "interval": args.interval, "every": args.every, "n_threads": args.n_threads}
+    kind = args.kind or ("probability" if post.outcome == Probit.name else "mean")
+    options = {"quantiles": args.quantiles, "interval": args.interval, "every": args.every}
+    options["n_threads"] = args.n_threads
     with _usage_of(args.flags):
         if kind == "probability":
             found = post.predict_proba(rows, **options)

@@ -91,18 +91,20 @@ class BARTEstimator(BaseEstimator):
         check_is_fitted(self)
         return np.ascontiguousarray(validate_data(self, X, reset=False), dtype=np.float64)
 
+    def _draws(self, X):
+        """f of all draws at new rows, (n_chains, n_draws, n)."""
+        X = self._check_new(X)          # first, as it sees to it that there is a posterior
+        return self.posterior_.predict(X, draws=True, n_threads=self._n_threads()).draws
 
-def parts(mean, std, levels, quantiles, interval):
-    """What was asked for, as a tuple, or `mean` alone; `levels` (n, k) holds the quantiles, then the interval."""
-    n_quantiles = levels.shape[1] - 2 * (interval is not None)
-    parts = [mean]
-    if std is not None:
-        parts.append(std)
-    if quantiles is not None:
-        parts.append(levels[:, :n_quantiles])
-    if interval is not None:
-        parts.append(levels[:, n_quantiles:])
-    return tuple(parts)
+    def _generator(self, random_state):
+        """For draws of outcomes: of `random_state`, else of the estimator's own."""
+        return make_generator(self.random_state if random_state is None else random_state)
+
+
+def parts(mean, std, quantiles, interval):
+    """What there is of these, as a tuple; the last two with the rows of X first."""
+    by_row = (None if part is None else part.T for part in (quantiles, interval))
+    return tuple(part for part in (mean, std, *by_row) if part is not None)
 
 
 def refuse_idle_state(kind, random_state):

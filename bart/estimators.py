@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 # First, as it says what to install where there is no scikit-learn.
-from .estimator_base import BARTEstimator, make_generator, parts, refuse_idle_state  # isort: skip
+from .estimator_base import BARTEstimator, parts, refuse_idle_state  # isort: skip
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
@@ -20,7 +20,7 @@ from .outcomes import Probit
 from .predictive import mixture_quantiles
 from .priors import DEFAULT_N_CUTS
 from .probabilities import all_draws, mean_of_draws
-from .summaries import quantile_levels
+from .summaries import quantile_levels, split_levels
 
 __all__ = ["BARTClassifier", "BARTRegressor"]
 
@@ -186,7 +186,7 @@ class BARTRegressor(RegressorMixin, BARTEstimator):
         if not return_std and not levels:
             return self.posterior_.predict(X, n_threads=n_threads)
         sigma = self.posterior_["sigma"].ravel()
-        mean, std, found = np.empty(len(X)), np.empty(len(X)), np.empty((len(X), len(levels)))
+        mean, std, found = np.empty(len(X)), np.empty(len(X)), np.empty((len(levels), len(X)))
         for rows, values in all_draws(self.posterior_, X, n_threads=n_threads):
             mean[rows] = mean_of_draws(values)
             f = values.reshape(-1, values.shape[2])
@@ -195,8 +195,8 @@ class BARTRegressor(RegressorMixin, BARTEstimator):
                 std[rows] = np.sqrt(variance + (np.mean(sigma**2) if kind == "outcome" else 0.0))
             if levels:
                 of_mean = kind == "mean"
-                found[rows] = (np.quantile(f, levels, axis=0) if of_mean else mixture_quantiles(f, sigma, levels)).T
-        return parts(mean, std if return_std else None, found, quantiles, interval)
+                found[:, rows] = np.quantile(f, levels, axis=0) if of_mean else mixture_quantiles(f, sigma, levels)
+        return parts(mean, std if return_std else None, *split_levels(found, quantiles, interval))
 
     def sample_posterior(self, X, kind="mean", random_state=None):
         """Posterior draws at new rows.
@@ -216,10 +216,9 @@ class BARTRegressor(RegressorMixin, BARTEstimator):
         """
         check_choice(kind, "kind", ("mean", "outcome"))
         refuse_idle_state(kind, random_state)
-        X = self._check_new(X)
-        f = self.posterior_.predict(X, draws=True, n_threads=self._n_threads()).draws
+        f = self._draws(X)
         if kind == "outcome":
-            rng = make_generator(self.random_state if random_state is None else random_state)
+            rng = self._generator(random_state)
             f += self.posterior_["sigma"][:, :, None] * rng.standard_normal(f.shape)
         return f
 
@@ -359,8 +358,7 @@ class BARTClassifier(ClassifierMixin, BARTEstimator):
         found = self.posterior_.predict_proba(X, quantiles=quantiles, interval=interval, n_threads=self._n_threads())
         if quantiles is None and interval is None:
             return np.column_stack([1.0 - found, found])
-        levels = np.vstack([part for part in (found.quantiles, found.interval) if part is not None]).T
-        return parts(np.column_stack([1.0 - found.mean, found.mean]), None, levels, quantiles, interval)
+        return parts(np.column_stack([1.0 - found.mean, found.mean]), None, found.quantiles, found.interval)
 
     def decision_function(self, X):
         """Phi^-1 of the probability of classes_[1]: positive where `predict` gives it.
@@ -395,12 +393,11 @@ class BARTClassifier(ClassifierMixin, BARTEstimator):
         """
         check_choice(kind, "kind", ("mean", "outcome", "latent"))
         refuse_idle_state(kind, random_state)
-        X = self._check_new(X)
-        f = self.posterior_.predict(X, draws=True, n_threads=self._n_threads()).draws
+        f = self._draws(X)
         if kind == "latent":
             return f
         probability = Probit.probability(f)
         if kind == "mean":
             return probability
-        rng = make_generator(self.random_state if random_state is None else random_state)
+        rng = self._generator(random_state)
         return self.classes_[(rng.random(f.shape) < probability).astype(int)]

@@ -12,11 +12,12 @@ from .diagnostics import summarise
 from .inputs import check_count
 from .kernels.forest import predict_draws
 from .ladder import Tempering
+from .outcomes import GAUSSIAN
 from .predictive import mixture_quantiles, outcome_noise
 from .probabilities import predict_proba
 from .progress import Bar
 from .storage import read_record, write_record
-from .summaries import Block, Prediction, Summary, quantile_levels
+from .summaries import Block, Summary, make_prediction, quantile_levels
 from .views import PosteriorViews
 
 __all__ = ["Posterior", "load"]
@@ -127,6 +128,11 @@ class Posterior(PosteriorViews):
         return self.header.get("ladder")
 
     @property
+    def outcome(self):
+        """Name of the model's outcome: "gaussian", or another's such as "probit"."""
+        return self.header.get("outcome") or GAUSSIAN
+
+    @property
     def stopped(self):
         """What ended the run: "callback", "time_limit", "stop_when" (its targets are met); None where nothing did."""
         return self.header.get("stopped")
@@ -227,15 +233,7 @@ class Posterior(PosteriorViews):
                         found[:, rows] = mixture_quantiles(flat, sigma.ravel(), levels)
                 bar.update(rows.stop - first)
         mean = total / (self.n_chains * n_kept)
-        if not draws and quantiles is None and interval is None:
-            return mean
-        n_quantiles = 0 if quantiles is None else len(levels) - 2 * (interval is not None)
-        return Prediction(
-            mean,
-            kept,
-            None if quantiles is None else found[:n_quantiles],
-            None if interval is None else found[n_quantiles:],
-        )
+        return make_prediction(mean, kept, found, quantiles, interval)
 
     def predict_proba(self, X, draws=False, quantiles=None, interval=None, every=1, n_threads=1):
         """Posterior of P(y = 1) = Phi(f) at new rows, of a run with outcome="probit".

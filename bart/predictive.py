@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from .inputs import check_choice
+from .outcomes import GAUSSIAN
 
 __all__ = [
     "OutcomeNoise", "check_gaussian", "log_predictive_density", "mixture_quantiles", "normal_log_density",
@@ -158,6 +159,5 @@ def outcome_noise(post, kind, every, draws, seed):
 
 def check_gaussian(post, what):
     """Refuse what is about Gaussian noise where the outcome is another."""
-    outcome = post.header.get("outcome") or "gaussian"
-    if outcome != "gaussian":
-        raise ValueError(f"{what} is about Gaussian outcomes, and those of this run are {outcome!r}")
+    if post.outcome != GAUSSIAN:
+        raise ValueError(f"{what} is about Gaussian outcomes, and those of this run are {post.outcome!r}")

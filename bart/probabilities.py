@@ -6,7 +6,7 @@ import numpy as np
 
 from .inputs import check_count
 from .outcomes import Probit
-from .summaries import Prediction, quantile_levels
+from .summaries import make_prediction, quantile_levels
 
 __all__ = ["all_draws", "mean_of_draws", "predict_proba"]
 
@@ -41,7 +41,7 @@ def all_draws(post, X, every=1, n_threads=1):
 
 def predict_proba(post, X, draws=False, quantiles=None, interval=None, every=1, n_threads=1):
     """`Posterior.predict_proba`."""
-    if post.header.get("outcome") != Probit.name:
+    if post.outcome != Probit.name:
         raise RuntimeError("predict_proba needs a run of a Model with outcome='probit'")
     levels = quantile_levels(quantiles, interval)
     X = post._check_new(X)
@@ -56,15 +56,7 @@ def predict_proba(post, X, draws=False, quantiles=None, interval=None, every=1, 
             kept[:, :, rows] = values
         if levels:
             found[:, rows] = np.quantile(values.reshape(-1, values.shape[2]), levels, axis=0)
-    if not draws and quantiles is None and interval is None:
-        return mean
-    n_quantiles = len(levels) - 2 * (interval is not None)
-    return Prediction(
-        mean,
-        kept,
-        None if quantiles is None else found[:n_quantiles],
-        None if interval is None else found[n_quantiles:],
-    )
+    return make_prediction(mean, kept, found, quantiles, interval)
 
 
 def mean_of_draws(values):

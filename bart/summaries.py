@@ -7,7 +7,7 @@ import numpy as np
 
 from .inputs import check_real
 
-__all__ = ["Block", "Prediction", "Summary", "quantile_levels"]
+__all__ = ["Block", "Prediction", "Summary", "make_prediction", "quantile_levels", "split_levels"]
 
 
 class Prediction(NamedTuple):
@@ -80,6 +80,19 @@ def _cell(name, value):
     if name.startswith("ess"):
         return f"{value:>12.0f}"
     return f"{value:>12.3f}" if name == "r_hat" else f"{value:>12.5g}"
+
+
+def split_levels(found, quantiles, interval):
+    """Quantiles and interval of what was found at `quantile_levels`, a row each; None for what was not asked."""
+    n_quantiles = len(found) - 2 * (interval is not None)
+    return None if quantiles is None else found[:n_quantiles], None if interval is None else found[n_quantiles:]
+
+
+def make_prediction(mean, draws, found, quantiles, interval):
+    """The mean alone, or a Prediction where more was asked for."""
+    if draws is None and quantiles is None and interval is None:
+        return mean
+    return Prediction(mean, draws, *split_levels(found, quantiles, interval))
 
 
 def quantile_levels(quantiles, interval):

@@ -22,6 +22,7 @@ import numpy as np
 import bart
 from bart.storage import atomic_file
 
+from . import mixing_friedman, mixing_real
 from .command import one_line_errors, say
 from .mixing import check_systems
 from .mixing_runs import CUTS, DEFAULT_PRIOR, load
@@ -30,8 +31,8 @@ from .report import Table
 __all__ = ["main", "relax", "rho", "states"]
 
 NAME = "mixing_relaxation"
-PROBLEMS = ("friedman-2000-10", "friedman-2000-100", "friedman-10000-10", "CaliforniaHouses", "gas", "pol",
-            "ct_slices_head")
+DATA_SEEDS = mixing_friedman.PROBLEMS | mixing_real.PROBLEMS
+PROBLEMS = [name for name in DATA_SEEDS if name != "CaliforniaHouses-all"]
 SYSTEMS = ("growprune", "cgm", "pg(n_particles=10)", "local(subset=1)", "local(subset=1) + perturb",
            "local(subset=1) + recut", "local(subset=1) + recut + levels", "local(subset=4) + recut + levels")
 REFERENCE = "local(subset=1) + recut + levels"
@@ -91,7 +92,7 @@ def main(arguments=None):
     """Command line; prints and writes the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--problems", nargs="+", default=list(PROBLEMS), metavar="PROBLEM", help=", ".join(PROBLEMS))
+    add("--problems", nargs="+", choices=DATA_SEEDS, default=PROBLEMS, metavar="PROBLEM", help=", ".join(DATA_SEEDS))
     add("--systems", nargs="+", default=list(SYSTEMS), help="samplers as strings")
     add("--seconds", type=float, default=12.0, help="CPU seconds of each of four chains of a sampler (default: 12)")
     add("--long", type=float, default=30.0, help="CPU seconds of each long chain (default: 30)")
@@ -100,7 +101,7 @@ def main(arguments=None):
     with one_line_errors():
         systems, rows = check_systems(options.systems), []
         for name in options.problems:
-            problem = load(name, 0 if "friedman" in name or name.endswith("-all") else 1)
+            problem = load(name, DATA_SEEDS[name](0))
             model = bart.Model(problem.X_train, problem.y_train, **CUTS, **DEFAULT_PRIOR)
             points = np.random.default_rng(5).choice(len(problem.y_train), N_POINTS, replace=False)
             reached = list(states(model, points, options.long))
