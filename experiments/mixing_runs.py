@@ -40,8 +40,8 @@ N_ROWS = 1000
 N_FITS = 100
 N_PARTICLES = 10
 DEFAULT_PRIOR = {"n_trees": 200, "alpha": 0.95, "beta": 2.0, "k": 2.0, "nu": 3.0, "q": 0.9}
-# As the peers cut; the law by width that is our default gives skewed columns another posterior.
-CUTS = {"cuts": "quantile"}
+# As bartz cuts; the law by width that is our default, and stochtree's, gives skewed columns another posterior.
+CUTS = {"cuts": "quantile", "n_cuts": 255}
 WHOLE = "-all"
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -35,12 +35,12 @@ def random_path(rng, values, codes, length):
 
 
 @pytest.mark.parametrize("levels", [2, 4, 1000])
-@pytest.mark.parametrize("cuts", ["width", "grid"])
+@pytest.mark.parametrize("cuts", ["width", "grid", "quantile"])
 def test_both_forms_of_a_node_give_the_slow_answers(rng, levels, cuts):
     for n in (*range(1, 41), 300):
         X = rng.integers(0, levels, size=(n, 3)) ** 2.0
         codes = bart.RankCodes(X)
-        prior = bart.TreePrior(cuts=cuts, **({"n_cuts": 3} if cuts == "grid" else {}))
+        prior = bart.TreePrior(cuts=cuts, **({} if cuts == "width" else {"n_cuts": 3}))
         domain = Domain(codes, prior)
         mass, target = prior.gap_mass(codes.values), rng.normal(size=n)
         path, rows = random_path(rng, codes.values, codes.codes.astype(int), int(rng.integers(0, 6)))

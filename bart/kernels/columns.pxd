@@ -19,7 +19,7 @@ cdef struct Columns:
     const int32_t* candidates   # ascending: columns with positive weight and positive total mass
     int32_t n_candidates
     const int32_t* by_ties      # the candidates again, ascending by most_tied
-    const int64_t* most_tied    # (n_dims,): most rows that share one value of a column; a node with more rows has two
+    const int64_t* most_tied    # (n_dims,): most rows of a column with no gap of positive mass between them
     const double* weight        # (n_dims,) relative weights; NULL where all are equal
     double total_weight         # of the candidates
     const uint32_t* lowest      # (n_dims, n_extreme): rows of the smallest codes, ascending by code

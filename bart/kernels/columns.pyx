@@ -42,8 +42,8 @@ cdef bint is_candidate(const Columns* columns, int32_t dim) noexcept nogil:
 
 
 cdef bint surely_valid(const Columns* columns, int32_t dim, int64_t n) noexcept nogil:
-    """Whether a candidate column has a valid split in every node of n rows, as more rows than share a value must."""
-    return columns.every_gap and columns.most_tied[dim] < n
+    """Whether a candidate column has a valid split in every node of n rows, as more rows than no gap parts must."""
+    return columns.most_tied[dim] < n
 
 
 cdef int32_t count_surely_valid(const Columns* columns, int64_t n) noexcept nogil:
@@ -133,6 +133,12 @@ def _cells_of(mass, counts, int n_cells):
     return first, rep
 
 
+def _most_tied(column, mass):
+    """Most rows of a column of codes that share a value, or lie between two gaps with mass."""
+    part = np.concatenate([[0], np.cumsum(np.diff(mass) > 0)])
+    return np.bincount(part[column]).max()
+
+
 cdef class Domain:
     """The rank codes of a data set bound to a tree prior; immutable, shared by all trees and chains.
 
@@ -162,7 +168,7 @@ cdef class Domain:
             p = prior.alpha * (1.0 + depth) ** -prior.beta
             tables = [p, np.log(p), np.log1p(-p)]
         n_extreme = min(N_EXTREME, n_rows)
-        most_tied = np.array([np.bincount(column).max() for column in matrix], dtype=np.int64)
+        most_tied = np.array([_most_tied(column, m) for column, m in zip(matrix, mass)], dtype=np.int64)
         by_ties = candidates[np.argsort(most_tied[candidates], kind="stable")]
         arrays = [matrix, pointers, np.array([len(m) - 1 for m in mass], dtype=np.uint32),
                   candidates, weight, *_extreme_rows(matrix, n_extreme), *tables, _cells(mass),
