@@ -193,7 +193,7 @@ class Ensemble:
         return [state.structure for state in self.trees]
 
     def fit(self):
-        """(N,) float64: f at the training rows, in the units of y."""
+        """(N,) float64: f at the training rows, in the units of y; offsets of rows are not in it."""
         total = np.zeros(len(self.residual))
         for state in self.trees:
             total += state.fit()

@@ -14,7 +14,7 @@ import numpy as np
 from .chain import Forests, Segment, join_segments
 from .storage import read_record, write_record
 
-__all__ = ["CheckpointFolder", "describe", "fingerprints"]
+__all__ = ["CheckpointFolder", "describe", "fingerprints", "row_offset_text"]
 
 _FORMAT = 3
 
@@ -48,6 +48,11 @@ def describe(value):
     raise TypeError(f"the settings of {value!r} cannot be read off: its class needs a __repr__ with them")
 
 
+def row_offset_text(data):
+    """What a run keeps of a Dataset's offsets of rows: which they were; None without."""
+    return describe(data.offset) if isinstance(data.offset, np.ndarray) else None
+
+
 def _digest(*values):
     return hashlib.sha256("\n".join(describe(value) for value in values).encode()).hexdigest()
 
@@ -69,8 +74,12 @@ def fingerprints(model, sampler, plan, entropy, starts):
     priors = [model.tree_prior, model.leaf_prior, model.noise_prior]
     if model.outcome is not None:           # else as it was before there were others, for the files of that time
         priors.append(model.outcome)
+    rows = [data.X, data.y]
+    # Likewise; a number of an outcome's own is y_mid.
+    if data.offset is not None and not (model.outcome is not None and isinstance(data.offset, float)):
+        rows.append(data.offset)
     common = {
-        "data": _digest(data.X, data.y),
+        "data": _digest(*rows),
         "model": _digest(model.n_trees, *priors, data.y_mid, data.y_range),
         "sampler": _digest(sampler),
         "run": _digest(dataclasses.replace(plan, n_draws=1, init_leaves=None)),

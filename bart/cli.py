@@ -116,22 +116,29 @@ def _usage_of(flags):
 def fit(args):
     """``fit``: sample from the posterior of a table's target column, and save the run."""
     _check_out(args.out)
-    if args.target in args.exclude:
-        raise UsageError(f"--exclude names the target {args.target!r}")
-    if args.target in (args.columns or []):
-        raise UsageError(f"--columns names the target {args.target!r}")
+    own = {"target": args.target} | ({} if args.offset_column is None else {"offset": args.offset_column})
+    for what, column in own.items():
+        for flag, names in (("--exclude", args.exclude), ("--columns", args.columns or [])):
+            if column in names:
+                raise UsageError(f"{flag} names the {what} {column!r}")
+    if args.offset_column is not None and (args.offset is not None or args.offset_column == args.target):
+        raise UsageError("--offset-column has no place beside --offset, and cannot be the target")
     with _usage_of(args.flags):
         sampler = args.sampler if args.sampler == "auto" else parse_sampler(args.sampler)
         options = {**options_of(args, "sample"), "ladder": _ladder(args), "stop_when": _targets(args)}
-    wanted = None if args.columns is None else [*args.columns, args.target]
-    table, _ = read_table(args.data, wanted, args.exclude, args.delimiter)
-    if args.target not in table.columns:
-        raise TableError(f"{args.data}: no column {args.target!r}, the target; there are {', '.join(table.columns)}")
-    y, X = table.pop(args.target)
+    wanted = None if args.columns is None else [*args.columns, *own.values()]
+    X, _ = read_table(args.data, wanted, args.exclude, args.delimiter)
+    values, model_options = {}, options_of(args, "model")
+    for what, column in own.items():
+        if column not in X.columns:
+            raise TableError(f"{args.data}: no column {column!r}, the {what}; there are {', '.join(X.columns)}")
+        values[what], X = X.pop(column)
     if not X.columns:
-        raise TableError(f"{args.data}: there is no column beside the target {args.target!r}")
+        named = " and ".join(f"the {what} {column!r}" for what, column in own.items())
+        raise TableError(f"{args.data}: there is no column beside {named}")
+    y = values.pop("target")
     with _usage_of(args.flags):
-        model = Model(X, y, **options_of(args, "model"))
+        model = Model(X, y, **model_options, **values)
         post = sample(model, sampler, **options)
     return _finish(args, post)
 
@@ -157,12 +164,18 @@ def predict(args):
         quantile_levels(args.quantiles, args.interval)
     post = load(args.run_file)
     names = post.header["column_names"]
-    table, ignored = read_table(args.data, names, args.exclude, args.delimiter)
+    wanted = names if names is None or args.offset is None else [*names, args.offset]
+    table, ignored = read_table(args.data, wanted, args.exclude, args.delimiter)
+    offset = None
+    if args.offset is not None:
+        if args.offset not in table.columns:
+            raise TableError(f"{args.data}: no column {args.offset!r}; there are {', '.join(table.columns)}")
+        offset, table = table.pop(args.offset)
     rows = table if names is not None else table.to_numpy()
     progress = False if args.quiet else None
     kind = args.kind or ("probability" if post.outcome == Probit.name else "mean")
     options = {"quantiles": args.quantiles, "interval": args.interval, "every": args.every}
-    options["n_threads"] = args.n_threads
+    options |= {"n_threads": args.n_threads, "offset": offset}
     with _usage_of(args.flags):
         if kind == "probability":
             found = post.predict_proba(rows, **options)

@@ -158,7 +158,8 @@ def _add_fit(command):
     add("--dim-weights", type=_numbers, metavar="W,W", help="relative probabilities of the columns [equal]")
     add("--noise-shape", choices=("half", "full"), help="gamma shape nu/2, or nu as in the authors' scripts [half]")
     add("--outcome", choices=("gaussian", "probit"), help="probit: the target is 0 or 1 [gaussian]")
-    add("--offset", type=float, metavar="Z", help="with probit, the mean of the latent outcomes where f is 0")
+    add("--offset", type=float, metavar="Z", help="known part of the mean, with probit of the latent outcomes")
+    add("--offset-column", metavar="NAME", help="that of each row: a column that is no explaining one")
     chains = command.add_argument_group("sampling")
     add = chains.add_argument
     add("--sampler", default="auto", metavar="TEXT", help="auto, pg, cgm, growprune, local, or such a text as"
@@ -194,6 +195,7 @@ def _add_predict(command):
     add("--kind", choices=("mean", "outcome", "probability"),
         help="what is predicted: the mean f, a new outcome, noise included, or of a probit run the probability of 1"
              " [mean, of a probit run probability]")
+    add("--offset-column", dest="offset", metavar="NAME", help="offsets of the rows, where fit had such a column")
     add("--every", type=int, default=1, metavar="N", help="use only every so many draws [1]")
     add("--n-threads", type=int, default=1, metavar="N", help="threads [1]")
     add("--out", metavar="PRED.csv", help="file for the predictions [stdout]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .inputs import as_matrix, as_vector, check_flag, check_same_index, frame_labels
+from .inputs import as_matrix, as_vector, check_flag, check_real, check_same_index, frame_labels
 
 _MAX_ROWS = 2**31 - 1
 # Without scaling y is squared and summed as it is.
@@ -22,17 +22,21 @@ class Dataset:
         Responses, in the user's units. Copied, never changed.
     scale : bool
         Whether y is mapped to [-0.5, 0.5]; otherwise scaled units are the units of y.
+    offset : float, array_like of shape (N,) or None
+        Known part of the mean of y: what is scaled, and what trees fit, is ``y - offset``.
 
     Attributes
     ----------
     X : numpy.ndarray, shape (N, D), float64, C order, read-only
     y : numpy.ndarray, shape (N,), float64, read-only
         In the user's units.
+    offset : float, numpy.ndarray of shape (N,), float64, read-only, or None
     y_scaled : numpy.ndarray, shape (N,), float64, read-only
-        ``(y - y_mid) / y_range``; exactly -0.5 and 0.5 at the extremes.
+        ``(y - y_mid) / y_range``, with an offset a row ``(y - offset - y_mid) / y_range``; exactly -0.5 and 0.5 at the
+        extremes.
     y_min, y_max, y_mid, y_range : float
-        Extremes, midrange and range of y. ``y_range`` is 1 for a constant y; with ``scale=False``
-        ``y_mid`` is 0 and ``y_range`` is 1.
+        Extremes, midrange and range of y, less the offset. ``y_range`` is 1 for a constant y; with ``scale=False``
+        ``y_mid`` is 0 and ``y_range`` is 1. ``y_mid`` has an offset that is a number added to it.
     n_rows, n_dims : int
     column_names : tuple of str or None
         The names of a frame's columns.
@@ -45,9 +49,10 @@ class Dataset:
         and when the range of y overflows or is below the smallest normal number.
     """
 
-    def __init__(self, X, y, scale=True):
+    def __init__(self, X, y, scale=True, offset=None):
         self.scale = check_flag(scale, "scale")
         check_same_index(X, y)
+        check_same_index(X, offset, "offset")
         matrix, self.column_names = as_matrix(X, "X", copy=True)
         vector = as_vector(y, "y", copy=True)
         if matrix.shape[0] != vector.shape[0]:
@@ -56,6 +61,8 @@ class Dataset:
             raise ValueError(f"X has {matrix.shape[0]} rows, at most {_MAX_ROWS} are supported")
         self.X, self.y = _read_only(matrix), _read_only(vector)
         self.n_rows, self.n_dims = matrix.shape
+        self.offset = check_offset(offset, self.n_rows)
+        vector = self._less_offset(vector)
         self.y_min, self.y_max = float(vector.min()), float(vector.max())
         if self.scale:
             span = self._span()
@@ -63,7 +70,19 @@ class Dataset:
         else:
             self._check_unscaled()
             self.y_mid, self.y_range = 0.0, 1.0
-        self.y_scaled = _read_only(self.to_scaled(vector))
+        self.y_scaled = _read_only(self._scaled(vector))
+        if isinstance(self.offset, float):
+            self.y_mid += self.offset
+
+    def _less_offset(self, y):
+        if self.offset is None:
+            return y
+        with np.errstate(over="ignore"):
+            less = y - self.offset
+        wrong = np.flatnonzero(~np.isfinite(less))
+        if len(wrong):
+            raise ValueError(f"y less its offset overflows at position {wrong[0]}; change the units of y")
+        return less
 
     def _span(self):
         with np.errstate(over="ignore"):
@@ -75,17 +94,19 @@ class Dataset:
 
     def _check_unscaled(self):
         if max(abs(self.y_min), abs(self.y_max)) > _MAX_UNSCALED:
-            position = int(np.argmax(np.abs(self.y)))
-            raise ValueError(
-                f"y is {self.y[position]:g} at position {position}: its square overflows; use scale=True"
-            )
+            y = self._less_offset(self.y)
+            position = int(np.argmax(np.abs(y)))
+            raise ValueError(f"y is {y[position]:g} at position {position}: its square overflows; use scale=True")
 
     def __repr__(self):
         return f"Dataset({self.n_rows} rows, {self.n_dims} columns, y from {self.y_min:g} to {self.y_max:g})"
 
     def to_scaled(self, y):
-        """Map values from the units of y to scaled units; any shape, float64."""
+        """Map values from the units of y to scaled units; any shape, float64. Offsets a row are not in them."""
         y = np.asarray(y, dtype=np.float64)
+        return self._scaled(y - self.offset if isinstance(self.offset, float) else y)
+
+    def _scaled(self, y):
         if not self.scale:
             return y.copy()
         # Both ends by subtraction of near numbers: exact extremes although the midrange itself is rounded,
@@ -93,7 +114,7 @@ class Dataset:
         return ((y - self.y_min) + (y - self.y_max)) / (2.0 * self.y_range)
 
     def to_y(self, f_scaled):
-        """Map values from scaled units to the units of y; any shape, float64."""
+        """Map values from scaled units to the units of y; any shape, float64. Offsets a row are not in them."""
         return self.y_mid + self.y_range * np.asarray(f_scaled, dtype=np.float64)
 
     def check_new(self, X_new, name="X_new"):
@@ -117,6 +138,18 @@ class Dataset:
             Another number of columns, other names or another order of them, or bad values.
         """
         return check_rows(X_new, self.n_dims, self.column_names, name)
+
+
+def check_offset(offset, n_rows, rows_of="X"):
+    """None, a finite float, or (n_rows,) float64, read-only; ValueError or TypeError by position for all else."""
+    if offset is None:
+        return None
+    if isinstance(offset, str) or not hasattr(offset, "__len__"):
+        return check_real(offset, "offset")
+    offset = as_vector(offset, "offset", copy=True) if n_rows or len(offset) else np.empty(0)
+    if len(offset) != n_rows:
+        raise ValueError(f"offset has {len(offset)} values, but {rows_of} has {n_rows} rows")
+    return _read_only(offset)
 
 
 def check_rows(X_new, n_dims, column_names=None, name="X_new"):

@@ -161,7 +161,7 @@ def partial_dependence(post, X, columns, grid=None, n_grid=20, interval=0.9, cen
             for column, part, at in zip(columns, grids, place, strict=True):
                 changed[:, column] = part[at]
             total = draws[(slice(None), slice(None), *place)]
-            for block in post.predict_blocks(changed, every=every, n_threads=n_threads):
+            for block in post._predict_blocks(changed, every=every, n_threads=n_threads):
                 total[block.chain, block.draws] += block.values.sum(axis=1)
             bar.update(1)
     draws /= len(X)
@@ -209,6 +209,6 @@ def _ends(level):
 def _all_draws(post, X, every, n_threads):
     """f of all used draws of all chains at a few rows, shape (n_used, n)."""
     held = np.empty((post.n_chains, len(range(0, post.n_draws, every)), len(X)))
-    for block in post.predict_blocks(X, every=every, n_threads=n_threads):
+    for block in post._predict_blocks(X, every=every, n_threads=n_threads):
         held[block.chain, block.draws, block.rows] = block.values
     return held.reshape(-1, len(X))

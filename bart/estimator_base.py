@@ -8,8 +8,10 @@ from importlib.util import find_spec
 import numpy as np
 
 from .diagnostics import split_rhat
+from .inclusion import shares_of
 from .inputs import check_count, check_real
 from .model import Model
+from .probabilities import all_draws
 from .sampling import sample
 
 try:
@@ -72,7 +74,7 @@ class BARTEstimator(BaseEstimator):
         found = {name: split_rhat(post[name]) for name in traces}
         order = np.argsort(self.model_.dataset.y, kind="stable")
         rows = np.unique(order[np.linspace(0, len(order) - 1, _N_COMPARED).astype(int)])
-        f = post.predict(self.model_.dataset.X[rows], draws=True).draws
+        f = np.concatenate([values for _, values in all_draws(post, self.model_.dataset.X[rows])], axis=2)
         by_row = np.array([split_rhat(f[:, :, n]) for n in range(len(rows))])
         # Where f is the same in all draws nothing can be said, and nothing is wrong.
         found["f"] = float(np.nanmax(by_row)) if np.isfinite(by_row).any() or np.isinf(by_row).any() else np.nan
@@ -87,14 +89,21 @@ class BARTEstimator(BaseEstimator):
             )
         return found
 
+    @property
+    def feature_importances_(self):
+        """Share of each feature in the rules of the trees, its posterior mean: (n_features_in_,) float64."""
+        check_is_fitted(self)
+        post = self.posterior_
+        return shares_of(post.split_counts(), "splits", post.header["n_trees"]).mean(axis=(0, 1))
+
     def _check_new(self, X):
         check_is_fitted(self)
         return np.ascontiguousarray(validate_data(self, X, reset=False), dtype=np.float64)
 
-    def _draws(self, X):
+    def _draws(self, X, offset):
         """f of all draws at new rows, (n_chains, n_draws, n)."""
         X = self._check_new(X)          # first, as it sees to it that there is a posterior
-        return self.posterior_.predict(X, draws=True, n_threads=self._n_threads()).draws
+        return self.posterior_.predict(X, draws=True, n_threads=self._n_threads(), offset=offset).draws
 
     def _generator(self, random_state):
         """For draws of outcomes: of `random_state`, else of the estimator's own."""

@@ -153,7 +153,7 @@ def as_vector(y, name="y", copy=False):
     return array
 
 
-def check_same_index(X, y):
+def check_same_index(X, y, name="y"):
     """Refuse two frames whose row labels differ: pairing them by position would pair the wrong rows."""
     first, second = getattr(X, "index", None), getattr(y, "index", None)
     if not (hasattr(first, "equals") and hasattr(second, "equals")):
@@ -162,8 +162,8 @@ def check_same_index(X, y):
         a, b = np.asarray(first, dtype=object), np.asarray(second, dtype=object)
         where = next((i for i in range(len(a)) if a[i] != b[i]), 0)
         raise ValueError(
-            f"the row labels of X and y differ, first at position {where} ({a[where]!r} and {b[where]!r}); "
-            "align them with y.loc[X.index], or pass y.to_numpy() to pair rows by position"
+            f"the row labels of X and {name} differ, first at position {where} ({a[where]!r} and {b[where]!r}); "
+            f"align them with {name}.loc[X.index], or pass {name}.to_numpy() to pair rows by position"
         )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from .data import check_rows
 from .diagnostics import _import_arviz
 from .inputs import as_vector, check_count
-from .predictive import check_gaussian, normal_log_density
+from .predictive import log_density_of, new_offset
 from .storage import atomic_file
 
 __all__ = ["arviz_object", "log_likelihood_blocks", "pointwise_log_likelihood", "write_coda"]
@@ -17,66 +17,68 @@ __all__ = ["arviz_object", "log_likelihood_blocks", "pointwise_log_likelihood", 
 _OF_SAMPLER = ("tree_changed", "root_changed", "row_visits", "seconds")
 
 
-def _data_of(post, X, y, model):
-    """Rows and responses from (X, y) or from a model, checked."""
+def _data_of(post, X, y, model, offset):
+    """Rows, responses and offsets from (X, y, offset) or from a model, checked."""
     if model is not None:
-        if X is not None or y is not None:
-            raise ValueError("model has no effect beside X and y: give one of them")
+        if X is not None or y is not None or offset is not None:
+            raise ValueError("model has no effect beside X, y and offset: give one of them")
         from .inclusion import check_same_model
 
         check_same_model(post.header, model)
-        return model.dataset.X, model.dataset.y
+        data = model.dataset
+        return data.X, data.y, data.offset if isinstance(data.offset, np.ndarray) else None
     if X is None or y is None:
         raise ValueError(f"{'X' if X is None else 'y'} is missing: the run keeps no data, give X and y, or model=")
     X, y = check_rows(X, post.header["n_dims"], post.header["column_names"], "X"), as_vector(y, "y")
     if len(X) != len(y):
         raise ValueError(f"X has {len(X)} rows, but y has {len(y)} values")
-    return X, y
+    return X, y, new_offset(post.header, offset, len(X))
 
 
-def log_likelihood_blocks(post, X=None, y=None, model=None, every=1, n_threads=1):
+def log_likelihood_blocks(post, X=None, y=None, model=None, every=1, n_threads=1, offset=None):
     """`Posterior.log_likelihood_blocks`."""
     check_count(every, "every")
     check_count(n_threads, "n_threads")
-    X, y = _data_of(post, X, y, model)
-    return _blocks(post, X, y, every, n_threads)
+    X, y, offset = _data_of(post, X, y, model, offset)
+    return _blocks(post, X, y, offset, every, n_threads, log_density_of(post, y))
 
 
-def _blocks(post, X, y, every, n_threads):
-    check_gaussian(post, "the pointwise log-likelihood")
+def _blocks(post, X, y, offset, every, n_threads, log_density):
     sigma = post["sigma"][:, ::every]
-    for block in post.predict_blocks(X, every=every, n_threads=n_threads):
+    for block in post._predict_blocks(X, every=every, n_threads=n_threads, offset=offset):
         spread = sigma[block.chain, block.draws, None]
-        yield block._replace(values=normal_log_density(y[block.rows], block.values, spread))
+        yield block._replace(values=log_density(y[block.rows], block.values, spread))
 
 
-def pointwise_log_likelihood(post, X=None, y=None, model=None, every=1, n_threads=1, out=None):
+def pointwise_log_likelihood(post, X=None, y=None, model=None, every=1, n_threads=1, out=None, offset=None):
     """`Posterior.pointwise_log_likelihood`."""
     check_count(every, "every")
     check_count(n_threads, "n_threads")
-    X, y = _data_of(post, X, y, model)
+    X, y, offset = _data_of(post, X, y, model, offset)
+    log_density = log_density_of(post, y)
     shape = (post.n_chains, len(range(0, post.n_draws, every)), len(X))
     if out is None:
         out = np.empty(shape)
     elif not isinstance(out, np.ndarray) or out.shape != shape or out.dtype.kind != "f":
         found = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
         raise ValueError(f"out must be a floating-point array of shape {shape}, got {found}")
-    for block in _blocks(post, X, y, every, n_threads):
+    for block in _blocks(post, X, y, offset, every, n_threads, log_density):
         out[block.chain, block.draws, block.rows] = block.values
     return out
 
 
-def arviz_object(post, X=None, y=None, model=None, log_likelihood=False, n_threads=1):
+def arviz_object(post, X=None, y=None, model=None, log_likelihood=False, n_threads=1, offset=None):
     """`Posterior.to_arviz`."""
     arviz = _import_arviz()
     wants_data = model is not None or X is not None or y is not None
     if log_likelihood and not wants_data:
         raise ValueError("log_likelihood=True needs the data, which the run does not keep: give X and y, or model=")
-    if X is not None and not log_likelihood:
-        raise ValueError("X has no effect without log_likelihood=True")
+    for name, value in (("X", X), ("offset", offset)):
+        if value is not None and not log_likelihood:
+            raise ValueError(f"{name} has no effect without log_likelihood=True")
     check_count(n_threads, "n_threads")
     if log_likelihood or model is not None:
-        X, y = _data_of(post, X, y, model)
+        X, y, known = _data_of(post, X, y, model, offset)
     elif wants_data:
         y = as_vector(y, "y")
     groups = {}
@@ -88,7 +90,7 @@ def arviz_object(post, X=None, y=None, model=None, log_likelihood=False, n_threa
         groups[prefix + "posterior"] = {key: copies[key] for key in copies if key not in _OF_SAMPLER}
         groups[prefix + "sample_stats"] = {key: copies[key] for key in _OF_SAMPLER}
     if log_likelihood:
-        groups["log_likelihood"] = {"y": pointwise_log_likelihood(post, X, y, n_threads=n_threads)}
+        groups["log_likelihood"] = {"y": pointwise_log_likelihood(post, X, y, n_threads=n_threads, offset=known)}
     if wants_data:
         groups["observed_data"] = {"y": np.array(y)}
     if int(arviz.__version__.split(".")[0]) >= 1:

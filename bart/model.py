@@ -7,7 +7,7 @@ import math
 from .data import Dataset, RankCodes
 from .inputs import check_choice, check_count, check_real
 from .kernels.columns import Domain
-from .outcomes import LatentDataset, check_offset, resolve_outcome
+from .outcomes import LatentDataset, resolve_outcome
 from .priors import DEFAULT_N_CUTS, FixedNoise, LeafPrior, NoisePrior, TreePrior, estimate_sigma
 
 _DEFAULTS = {"k": 2.0, "nu": 3.0, "q": 0.9, "sigma_hat": "ols", "noise_shape": "half", "sigma": None, "scale": True}
@@ -38,7 +38,8 @@ class Model:
         place and are refused.
     leaf_mean, leaf_var : float or None
         Mean and variance of a leaf value, in the units of y and their square, in place of 0 and the k recipe.
-        The prior mean of f is then ``midrange(y) + n_trees leaf_mean`` (without scaling, the second term).
+        The prior mean of f is then ``midrange(y) + n_trees leaf_mean`` (without scaling, an offset and the second
+        term).
     scale : bool
         Whether y is mapped to [-0.5, 0.5]. Without it "scaled units" are the units of y, in the k recipe too.
     threshold, cuts, n_cuts, dim_weights
@@ -51,8 +52,11 @@ class Model:
         latent ones, in which sigma is 1 and leaf values have standard deviation ``3 / (k sqrt(n_trees))``; nu, q,
         sigma_hat, noise_shape, sigma and scale have no place and are refused. Albert & Chib (1993); Chipman, George &
         McCulloch (2010), section 4.
-    offset : float or None
-        With an outcome that has latent variables: their mean where f is 0. None: for "probit", Phi^-1 of the mean of y.
+    offset : float, array_like of shape (N,) or None
+        Known part of the mean, of each row or of all: ``y = offset + f(x) + noise``, so that trees, scaling and noise
+        prior are those of ``y - offset``. With an outcome that has latent variables the same of them; None: for
+        "probit", Phi^-1 of the mean of y. f of the posterior contains an offset that is a number; those of rows are
+        given again where there are other rows, see `bart.Posterior.predict`.
 
     Attributes
     ----------
@@ -83,7 +87,6 @@ class Model:
                  n_cuts=DEFAULT_N_CUTS, dim_weights=None, noise_shape="half", outcome="gaussian",
                  offset=None):  # fmt: skip
         self.outcome = resolve_outcome(outcome)
-        offset = check_offset(offset, self.outcome)
         self.n_trees = check_count(n_trees, "n_trees")
         self.tree_prior = TreePrior(alpha, beta, threshold, cuts, n_cuts, dim_weights)
         k, nu, q = check_real(k, "k", 0), check_real(nu, "nu", 0), check_real(q, "q", 0, 1)
@@ -106,7 +109,7 @@ class Model:
             _refuse_idle("leaf_var", k=k)
 
         if self.outcome is None:
-            self.dataset = Dataset(X, y, scale)
+            self.dataset = Dataset(X, y, scale, offset)
         else:
             self.dataset = LatentDataset(X, y, self.outcome, offset)
         self.tree_prior.dim_log_weights(self.dataset.n_dims)  # refuses weights of another length
@@ -158,8 +161,9 @@ class Model:
         if isinstance(sigma_hat, str):
             scaled, self.sigma_hat_method = estimate_sigma(self.dataset.X, self.dataset.y_scaled, sigma_hat)
             if scaled == 0:
+                what = "y" if self.dataset.offset is None else "y less its offset"
                 raise ValueError(
-                    f"y is constant ({self.dataset.n_rows} values of {self.dataset.y_min:g}), so the noise "
+                    f"{what} is constant ({self.dataset.n_rows} values of {self.dataset.y_min:g}), so the noise "
                     "prior cannot be calibrated; give sigma= or a number for sigma_hat="
                 )
             self.sigma_hat = scaled * self.dataset.y_range

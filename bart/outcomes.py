@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
-from .data import Dataset
-from .inputs import check_real
+from .data import Dataset, check_offset
+from .inputs import check_same_index
 
 __all__ = ["Latent", "LatentDataset", "Outcome", "Probit", "draw_positive"]
 
@@ -85,7 +85,7 @@ class Outcome:
         raise NotImplementedError
 
     def start(self, y, offset):
-        """(N,) float64: latent variables for the start of a chain, a function of y and the offset alone."""
+        """(N,) float64: latent variables for the start of a chain, of y and the offset, a float or (N,), alone."""
         raise NotImplementedError
 
     def draw(self, y, mean, rng):
@@ -108,13 +108,18 @@ class Probit(Outcome):
     def __repr__(self):
         return "Probit()"
 
-    def check(self, y):
+    @staticmethod
+    def check_values(y):
+        """`check`, one class alone allowed."""
         wrong = np.flatnonzero((y != 0) & (y != 1))
         if len(wrong):
             raise ValueError(
                 f"y must be 0 or 1 for outcome='probit', it is {y[wrong[0]]:g} at position {wrong[0]}; "
                 "bart.estimators.BARTClassifier takes classes of any name"
             )
+
+    def check(self, y):
+        self.check_values(y)
         if y.min() == y.max():
             raise ValueError(f"y holds one class only, {y[0]:g} in all {len(y)} rows; outcome='probit' needs both")
 
@@ -164,15 +169,17 @@ class LatentDataset(Dataset):
     X, y
         As in Dataset.
     outcome : Outcome
-    offset : float or None
+    offset : float, (N,) array_like or None
         In latent units; None for that of the outcome.
 
     Attributes
     ----------
     y : (N,) float64, read-only
         As observed.
+    offset : float or (N,) float64, read-only
     y_mid, y_range : float
-        The offset, and 1: f of the trees plus ``y_mid`` is the mean of z.
+        The offset where it is a number, else 0, and 1: the trees' f plus ``y_mid``, plus offsets of rows, is the mean
+        of z.
     y_scaled : (N,) float64, read-only
         Latent variables for the start of a chain, less the offset.
     """
@@ -180,12 +187,15 @@ class LatentDataset(Dataset):
     def __init__(self, X, y, outcome, offset=None):
         super().__init__(X, y, scale=False)
         outcome.check(self.y)
-        self.y_mid = float(outcome.default_offset(self.y)) if offset is None else offset
-        self.y_scaled = self.to_scaled(outcome.start(self.y, self.y_mid))
+        check_same_index(X, offset, "offset")
+        offset = check_offset(offset, self.n_rows)
+        self.offset = float(outcome.default_offset(self.y)) if offset is None else offset
+        self.y_mid = self.offset if isinstance(self.offset, float) else 0.0
+        self.y_scaled = outcome.start(self.y, self.offset) - self.offset
         self.y_scaled.flags.writeable = False
 
     def to_scaled(self, y):
-        """Latent variables less the offset; any shape, float64."""
+        """Latent variables less the offset, where it is a number; any shape, float64."""
         return np.asarray(y, dtype=np.float64) - self.y_mid
 
 
@@ -211,7 +221,7 @@ class Latent:
     def __init__(self, outcome, dataset):
         self.outcome = outcome
         self.y = dataset.y.copy()
-        self.offset = np.full(len(self.y), dataset.y_mid)
+        self.offset = np.broadcast_to(dataset.offset, self.y.shape).copy()
         self._n_drawn = -1                  # sweeps after which z was last drawn
 
     def mean(self, kernel):
@@ -252,11 +262,3 @@ class Latent:
         self.y[:], self.offset[:] = state["y"], state["offset"]
         self._n_drawn = state["n_drawn"]
 
-
-def check_offset(offset, outcome):
-    """A finite offset or None; refused without latent variables."""
-    if offset is None:
-        return None
-    if outcome is None:
-        raise ValueError(f"offset={offset!r} has no effect with outcome='gaussian'; leaf_mean shifts its prior mean")
-    return check_real(offset, "offset")

@@ -11,7 +11,8 @@ from .data import check_rows
 from .inclusion import KINDS, count_splits, shares_of
 from .inputs import as_vector, check_choice, check_count, check_real
 from .model import Model
-from .predictive import check_gaussian, log_predictive_density, normal_log_density
+from .outcomes import Probit
+from .predictive import log_density_of, log_predictive_density, new_offset
 from .priors import NoisePrior, estimate_sigma
 from .progress import Bar
 from .trees import column_label
@@ -82,7 +83,7 @@ class PermutationNull(NamedTuple):
 
 
 def permuted_model(model, order):
-    """The model of the same rows with their responses in another order.
+    """The model of the same rows with their responses, and offsets of rows, in another order.
 
     Parameters
     ----------
@@ -96,9 +97,11 @@ def permuted_model(model, order):
         Codes and tree prior are shared. A noise prior that was calibrated by least squares is calibrated anew.
     """
     made, data = copy.copy(model), copy.copy(model.dataset)
-    data.y, data.y_scaled = model.dataset.y[order], model.dataset.y_scaled[order]
-    for array in (data.y, data.y_scaled):
-        array.flags.writeable = False
+    for name in ("y", "y_scaled", "offset"):
+        value = getattr(data, name)
+        if isinstance(value, np.ndarray):
+            setattr(data, name, value[order])
+            getattr(data, name).flags.writeable = False
     made.dataset, made._domain = data, model.domain
     if model.sigma_hat_method == "ols" and isinstance(model.noise_prior, NoisePrior):
         scaled, made.sigma_hat_method = estimate_sigma(data.X, data.y_scaled, "ols")
@@ -168,8 +171,8 @@ class Importance(NamedTuple):
     Attributes
     ----------
     metric : str
-        "mse": increase of the mean squared error of the posterior mean, squared units of y. "log_score": decrease of
-        the mean log posterior predictive density.
+        "mse": increase of the mean squared error of the posterior mean, squared units of y; for probit of P(y = 1), the
+        Brier score. "log_score": decrease of the mean log posterior predictive density.
     mean, sd : ndarray, shape (n_dims,)
         Over repeats; sd with divisor n_repeats - 1, NaN for one repeat.
     repeats : ndarray, shape (n_repeats, n_dims)
@@ -201,7 +204,8 @@ class Importance(NamedTuple):
     __repr__ = __str__
 
 
-def measure_importance(post, X, y, n_repeats=5, metric="mse", every=1, seed=None, n_threads=1, progress=False):
+def measure_importance(post, X, y, n_repeats=5, metric="mse", every=1, seed=None, n_threads=1, progress=False,
+                       offset=None):  # fmt: skip
     """`Posterior.permutation_importance`."""
     check_count(n_repeats, "n_repeats")
     check_choice(metric, "metric", _METRICS)
@@ -212,17 +216,18 @@ def measure_importance(post, X, y, n_repeats=5, metric="mse", every=1, seed=None
         raise ValueError(f"X has {len(X)} rows, but y has {len(y)} values")
     if len(X) < 2:
         raise ValueError("X has one row: there is nothing to permute")
+    offset = new_offset(header, offset, len(X))
     n_dims = X.shape[1]
     rng = np.random.Generator(np.random.PCG64DXSM(seed))
     found = np.empty((n_repeats, n_dims))
     with Bar(progress, n_repeats * n_dims + 1, "fit", "permuting") as bar:
-        baseline = _score(post, X, y, metric, every, n_threads)
+        baseline = _score(post, X, y, offset, metric, every, n_threads)
         bar.update(1)
         changed = np.array(X)
         for repeat in range(n_repeats):
             for dim in range(n_dims):
                 changed[:, dim] = rng.permutation(X[:, dim])
-                score = _score(post, changed, y, metric, every, n_threads)
+                score = _score(post, changed, y, offset, metric, every, n_threads)
                 found[repeat, dim] = score - baseline if metric == "mse" else baseline - score
                 changed[:, dim] = X[:, dim]
                 bar.update(1)
@@ -231,18 +236,20 @@ def measure_importance(post, X, y, n_repeats=5, metric="mse", every=1, seed=None
     return Importance(metric, found.mean(axis=0), sd, found, baseline, names)
 
 
-def _score(post, X, y, metric, every, n_threads):
+def _score(post, X, y, offset, metric, every, n_threads):
     if metric == "mse":
-        return float(np.mean((y - post.predict(X, every=every, n_threads=n_threads)) ** 2))
-    check_gaussian(post, "metric='log_score'")
+        predict = post.predict_proba if post.outcome == Probit.name else post.predict
+        return float(np.mean((y - predict(X, every=every, n_threads=n_threads, offset=offset)) ** 2))
+    log_density = log_density_of(post, y)
     sigma = post["sigma"][:, ::every]
     step = max(1, _BLOCK_NUMBERS // sigma.size)
     total = 0.0
     for first in range(0, len(X), step):
         rows = slice(first, first + step)
         held = np.empty((*sigma.shape, len(X[rows])))
-        for block in post.predict_blocks(X[rows], every=every, n_threads=n_threads):
+        known = None if offset is None else offset[rows]
+        for block in post._predict_blocks(X[rows], every=every, n_threads=n_threads, offset=known):
             spread = sigma[block.chain, block.draws, None]
-            held[block.chain, block.draws, block.rows] = normal_log_density(y[rows][block.rows], block.values, spread)
+            held[block.chain, block.draws, block.rows] = log_density(y[rows][block.rows], block.values, spread)
         total += log_predictive_density(held.reshape(sigma.size, -1)).sum()
     return float(total / len(X))

@@ -13,7 +13,7 @@ from .inputs import check_count
 from .kernels.forest import predict_draws
 from .ladder import Tempering
 from .outcomes import GAUSSIAN
-from .predictive import mixture_quantiles, outcome_noise
+from .predictive import mixture_quantiles, new_offset, outcome_noise
 from .probabilities import predict_proba
 from .progress import Bar
 from .storage import read_record, write_record
@@ -159,9 +159,9 @@ class Posterior(PosteriorViews):
         return sum(trace.nbytes for trace in self.sweeps.values()) + sum(part.nbytes for part in forests)
 
     def predict(self, X, draws=False, quantiles=None, interval=None, every=1, progress=False, n_threads=1,
-                kind="mean", seed=None):  # fmt: skip
+                kind="mean", seed=None, offset=None):  # fmt: skip
         """Posterior of f, or of new outcomes y = f + noise, at new rows, in the units of y (latent ones for
-        probit, the offset included).
+        probit), the offset included.
 
         Parameters
         ----------
@@ -185,6 +185,9 @@ class Posterior(PosteriorViews):
             distribution function, without simulation. The posterior mean is the same.
         seed : int or sequence of int, optional
             Of the simulated outcomes; only for draws of outcomes.
+        offset : float or array-like, shape (n,), optional
+            Of the new rows, added to f: needed where the model had one for each row (0.0 gives f alone), and refused
+            elsewhere, as f contains an offset that is a number.
 
         Returns
         -------
@@ -207,6 +210,7 @@ class Posterior(PosteriorViews):
         sigma, noise = outcome_noise(self, kind, check_count(every, "every"), draws, seed)
         forests = self._forests(burn=False)
         X = self._check_new(X)
+        offset = new_offset(self.header, offset, len(X))
         n_kept = len(range(0, self.n_draws, every))
         check_count(n_threads, "n_threads")
         total = np.zeros(len(X))
@@ -217,7 +221,8 @@ class Posterior(PosteriorViews):
             for first in range(0, len(X), step):
                 rows = slice(first, min(first + step, len(X)))
                 held = np.empty((self.n_chains, n_kept, rows.stop - first)) if len(levels) else None
-                for block in self._blocks(X[rows], forests, every, workers):
+                known = None if offset is None else offset[rows]
+                for block in self._blocks(X[rows], forests, every, workers, known):
                     # One draw after the other, so that a row's sum does not depend on the rows beside it.
                     for values in block.values:
                         total[rows] += values
@@ -235,12 +240,12 @@ class Posterior(PosteriorViews):
         mean = total / (self.n_chains * n_kept)
         return make_prediction(mean, kept, found, quantiles, interval)
 
-    def predict_proba(self, X, draws=False, quantiles=None, interval=None, every=1, n_threads=1):
+    def predict_proba(self, X, draws=False, quantiles=None, interval=None, every=1, n_threads=1, offset=None):
         """Posterior of P(y = 1) = Phi(f) at new rows, of a run with outcome="probit".
 
         Parameters
         ----------
-        X, draws, quantiles, interval, every, n_threads
+        X, draws, quantiles, interval, every, n_threads, offset
             As in `predict`, of the probability instead of f.
 
         Returns
@@ -256,9 +261,9 @@ class Posterior(PosteriorViews):
         ValueError, TypeError
             Bad rows or levels.
         """
-        return predict_proba(self, X, draws, quantiles, interval, every, n_threads)
+        return predict_proba(self, X, draws, quantiles, interval, every, n_threads, offset)
 
-    def predict_blocks(self, X, every=1, burn=False, n_threads=1):
+    def predict_blocks(self, X, every=1, burn=False, n_threads=1, offset=None):
         """Iterate over f of each draw at new rows in blocks of bounded memory.
 
         Parameters
@@ -270,6 +275,8 @@ class Posterior(PosteriorViews):
             The stored forests of the burn-in instead of those of the kept draws.
         n_threads : int
             Threads that share the rows.
+        offset
+            As in `predict`.
 
         Yields
         ------
@@ -280,12 +287,7 @@ class Posterior(PosteriorViews):
         X = self._check_new(X)
         check_count(every, "every")
         check_count(n_threads, "n_threads")
-        forests = self._forests(burn)
-        step = self._block_rows(False, n_threads)
-        with _Workers(n_threads, len(X)) as workers:
-            for first in range(0, len(X), step):
-                for block in self._blocks(X[first : first + step], forests, every, workers):
-                    yield block._replace(rows=slice(first, first + block.values.shape[1]))
+        yield from self._predict_blocks(X, every, burn, n_threads, new_offset(self.header, offset, len(X)))
 
     def summary(self, names=("sigma", "log_likelihood", "n_leaves", "depth")):
         """Mean, standard deviation, Monte Carlo error, bulk and tail ESS and R-hat of traces.
@@ -322,6 +324,16 @@ class Posterior(PosteriorViews):
     def _check_new(self, X):
         return check_rows(X, self.header["n_dims"], self.header["column_names"], "X")
 
+    def _predict_blocks(self, X, every=1, burn=False, n_threads=1, offset=None):
+        """`predict_blocks` of what is checked; without an offset f less that of the rows."""
+        forests = self._forests(burn)
+        step = self._block_rows(False, n_threads)
+        with _Workers(n_threads, len(X)) as workers:
+            for first in range(0, len(X), step):
+                known = None if offset is None else offset[first : first + step]
+                for block in self._blocks(X[first : first + step], forests, every, workers, known):
+                    yield block._replace(rows=slice(first, first + block.values.shape[1]))
+
     def _forests(self, burn):
         forests = self.burn_forests if burn else self.forests
         if forests is None:
@@ -334,8 +346,8 @@ class Posterior(PosteriorViews):
             return _BLOCK_ROWS * min(n_threads, 64)
         return max(1, min(_BLOCK_ROWS, _BLOCK_NUMBERS // max(1, self.n_chains * self.n_draws)))
 
-    def _blocks(self, X, forests, every, workers):
-        """Blocks of draws at all rows of X, chain by chain."""
+    def _blocks(self, X, forests, every, workers, offset):
+        """Blocks of draws at all rows of X, chain by chain; offset: (n,), added to f, or None."""
         n_trees = self.header["n_trees"]
         size = max(1, min(_BLOCK_VISITS // (n_trees * max(1, len(X))), _BLOCK_NUMBERS // max(1, len(X))))
         for chain, forest in enumerate(forests):
@@ -351,6 +363,8 @@ class Posterior(PosteriorViews):
                     workers.predict(X, nodes, starts - starts[0], n_trees, n, values[row : row + n])
                 values *= self.header["y_range"]
                 values += self.header["y_mid"]
+                if offset is not None:
+                    values += offset
                 yield Block(chain, slice(first, first + len(some)), slice(0, len(X)), values)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
+from .data import check_offset
 from .inputs import check_choice
-from .outcomes import GAUSSIAN
+from .outcomes import GAUSSIAN, Probit
 
 __all__ = [
-    "OutcomeNoise", "check_gaussian", "log_predictive_density", "mixture_quantiles", "normal_log_density",
-    "outcome_noise",
+    "OutcomeNoise", "check_gaussian", "log_density_of", "log_predictive_density", "mixture_quantiles", "new_offset",
+    "normal_log_density", "outcome_noise", "probit_log_density",
 ]  # fmt: skip
 
 # Newton steps before every other one halves the bracket; a double has no more than 53 halvings after that.
@@ -130,6 +131,26 @@ def normal_log_density(y, f, sigma):
     return -0.5 * z * z - np.log(sigma) - 0.5 * np.log(2 * np.pi)
 
 
+def probit_log_density(y, f, sigma=None):
+    """log P(y | f), the latent variable integrated out: log Phi(f) where y is 1, log Phi(-f) where it is 0."""
+    return log_ndtr((2.0 * y - 1.0) * f)
+
+
+def log_density_of(post, y):
+    """The function of (y, f, sigma) that is the log density of an outcome given a draw; y, (n,), is checked.
+
+    Raises
+    ------
+    ValueError
+        The run's outcome is one of the user's own, which the run does not hold, or y is not of its outcome.
+    """
+    if post.outcome == Probit.name:
+        Probit().check_values(y)
+        return probit_log_density
+    check_gaussian(post, "the pointwise log-likelihood", "or probit ")
+    return normal_log_density
+
+
 def log_predictive_density(log_likelihood):
     """log of the mean over draws of the likelihood of each row.
 
@@ -157,7 +178,32 @@ def outcome_noise(post, kind, every, draws, seed):
     return sigma, OutcomeNoise(sigma, seed) if draws else None
 
 
-def check_gaussian(post, what):
-    """Refuse what is about Gaussian noise where the outcome is another."""
+def new_offset(header, offset, n_rows):
+    """Offsets of new rows, (n_rows,), as they are added to f; None for a run that had none for each row.
+
+    Parameters
+    ----------
+    header : dict
+        `Posterior.header`.
+    offset : float, array_like or None
+        What the user gave.
+    n_rows : int
+
+    Raises
+    ------
+    ValueError, TypeError
+        It is missing, has no effect, or is no such offset.
+    """
+    if header.get("row_offset") is None:
+        if offset is not None:
+            raise ValueError("offset has no effect: the model had none for each row (f contains one that is a number)")
+        return None
+    if offset is None:
+        raise ValueError("offset is missing: the model had one for each row; give those of X, or 0.0 for f alone")
+    return np.broadcast_to(check_offset(offset, n_rows), (n_rows,))
+
+
+def check_gaussian(post, what, other=""):
+    """Refuse what is about Gaussian noise, and what `other` says, where the outcome is another."""
     if post.outcome != GAUSSIAN:
-        raise ValueError(f"{what} is about Gaussian outcomes, and those of this run are {post.outcome!r}")
+        raise ValueError(f"{what} is about Gaussian {other}outcomes, and those of this run are {post.outcome!r}")

@@ -6,12 +6,13 @@ import numpy as np
 
 from .inputs import check_count
 from .outcomes import Probit
+from .predictive import new_offset
 from .summaries import make_prediction, quantile_levels
 
 __all__ = ["all_draws", "mean_of_draws", "predict_proba"]
 
 
-def all_draws(post, X, every=1, n_threads=1):
+def all_draws(post, X, every=1, n_threads=1, offset=None):
     """f of all draws at new rows, by blocks of rows that bound the memory.
 
     Parameters
@@ -22,6 +23,8 @@ def all_draws(post, X, every=1, n_threads=1):
     every : int
         Use only every so many kept draws.
     n_threads : int
+    offset : (n,) float64 or None
+        Of the rows, as `new_offset` gives them.
 
     Yields
     ------
@@ -34,22 +37,24 @@ def all_draws(post, X, every=1, n_threads=1):
     for first in range(0, len(X), step):
         rows = slice(first, min(first + step, len(X)))
         values = np.empty((post.n_chains, n_used, rows.stop - first))
-        for block in post.predict_blocks(X[rows], every=every, n_threads=n_threads):
+        known = None if offset is None else offset[rows]
+        for block in post._predict_blocks(X[rows], every=every, n_threads=n_threads, offset=known):
             values[block.chain, block.draws, block.rows] = block.values
         yield rows, values
 
 
-def predict_proba(post, X, draws=False, quantiles=None, interval=None, every=1, n_threads=1):
+def predict_proba(post, X, draws=False, quantiles=None, interval=None, every=1, n_threads=1, offset=None):
     """`Posterior.predict_proba`."""
     if post.outcome != Probit.name:
         raise RuntimeError("predict_proba needs a run of a Model with outcome='probit'")
     levels = quantile_levels(quantiles, interval)
     X = post._check_new(X)
+    offset = new_offset(post.header, offset, len(X))
     every = check_count(every, "every")
     mean = np.empty(len(X))
     kept = np.empty((post.n_chains, len(range(0, post.n_draws, every)), len(X))) if draws else None
     found = np.empty((len(levels), len(X)))
-    for rows, values in all_draws(post, X, every, check_count(n_threads, "n_threads")):
+    for rows, values in all_draws(post, X, every, check_count(n_threads, "n_threads"), offset):
         values = Probit.probability(values)
         mean[rows] = mean_of_draws(values)
         if draws:

@@ -27,8 +27,8 @@ __all__ = ["RunFile", "resume", "write_run"]
 
 _FORMAT = "bart run 1"
 _RUN = "run.npz"
-_DATASET = ("X", "y", "scale", "column_names")
-# Derived from X, y and scale.
+_DATASET = ("X", "y", "scale", "column_names", "offset")
+# Derived from X, y, scale and offset.
 _DERIVED = ("y_scaled", "n_rows", "n_dims", "y_min", "y_max", "y_mid", "y_range")
 # What `resume` may change: the number of draws and of chains, and what changes no draw.
 _CHANGES = ("n_draws", "n_chains", "executor", "n_threads", "progress", "checkpoint_every", "checkpoint_sweeps",
@@ -57,7 +57,7 @@ def model_record(model):
         raise NotStorable(f"the model's outcome has no plain form: {model.outcome!r}")
     own = {name: value for name, value in vars(model).items() if name not in ("dataset", "codes", "_domain", "outcome")}
     return {
-        "outcome": None if outcome is None else {"name": outcome, "offset": model.dataset.y_mid},
+        "outcome": None if outcome is None else {"name": outcome},
         "dataset": {name: getattr(model.dataset, name) for name in _DATASET},
         "attributes": {name: _pack(value, name) for name, value in own.items()},
     }
@@ -68,13 +68,15 @@ def model_of_record(record):
     data = record["dataset"]
     model = Model.__new__(Model)
     outcome = record.get("outcome")         # files from before there were others lack it
+    # Older files have that of an outcome beside its name, and no other.
+    offset = data["offset"] if "offset" in data else (outcome or {}).get("offset")
     if outcome is not None and outcome["name"] not in OUTCOMES:
         raise ValueError(f"the outcome {outcome['name']!r} is unknown to this version")
     model.outcome = None if outcome is None else OUTCOMES[outcome["name"]]()
     if outcome is None:
-        model.dataset = Dataset(data["X"], data["y"], data["scale"])
+        model.dataset = Dataset(data["X"], data["y"], data["scale"], offset)
     else:
-        model.dataset = LatentDataset(data["X"], data["y"], model.outcome, outcome["offset"])
+        model.dataset = LatentDataset(data["X"], data["y"], model.outcome, offset)
     names = data["column_names"]
     model.dataset.column_names = None if names is None else tuple(names)
     for name, value in record["attributes"].items():

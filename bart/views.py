@@ -177,7 +177,8 @@ class PosteriorViews:
         """
         return find_interactions(self._forests(burn=False), self.header, kind, every)
 
-    def permutation_importance(self, X, y, n_repeats=5, metric="mse", every=1, seed=None, n_threads=1, progress=False):
+    def permutation_importance(self, X, y, n_repeats=5, metric="mse", every=1, seed=None, n_threads=1, progress=False,
+                               offset=None):  # fmt: skip
         """How much worse predictions of y become when one column of X is permuted.
 
         Parameters
@@ -188,25 +189,29 @@ class PosteriorViews:
         n_repeats : int
             Permutations of each column.
         metric : {"mse", "log_score"}
-            Mean squared error of the posterior mean (units of y, squared), or mean log posterior predictive density.
+            Mean squared error of the posterior mean (units of y, squared; for probit of P(y = 1), the Brier score), or
+            mean log posterior predictive density.
         every : int
             Use only every so many draws.
         seed : int or sequence of int, optional
             Of the permutations.
         n_threads : int
         progress : bool
+        offset : float or array-like, shape (n,), optional
+            As in `predict`; it stays with its row.
 
         Returns
         -------
         bart.permutation.Importance
         """
-        return measure_importance(self, X, y, n_repeats, metric, every, seed, n_threads, progress)
+        return measure_importance(self, X, y, n_repeats, metric, every, seed, n_threads, progress, offset)
 
     # ------------------------------------------------------------------------------------------------------ dependence
 
     def partial_dependence(self, X, columns, grid=None, n_grid=20, interval=0.9, centred=False, every=1, n_threads=1,
                            progress=False):  # fmt: skip
-        """f as one column, or two, are set to the values of a grid, averaged over rows (Friedman 2001).
+        """f as one column, or two, are set to the values of a grid, averaged over rows (Friedman 2001). Offsets of rows
+        are not in it.
 
         Parameters
         ----------
@@ -242,6 +247,7 @@ class PosteriorViews:
     def individual_dependence(self, X, column, grid=None, n_grid=20, interval=0.9, centred=False, every=1, n_threads=1,
                               progress=False):  # fmt: skip
         """f of each row as one column is set to the values of a grid: ICE (Goldstein et al. 2015), with credible bands.
+        Offsets of rows are not in it.
 
         Parameters
         ----------
@@ -264,8 +270,8 @@ class PosteriorViews:
 
     # -------------------------------------------------------------------------------------------------- other programs
 
-    def log_likelihood_blocks(self, X=None, y=None, model=None, every=1, n_threads=1):
-        """Iterate over log N(y[n] | f(x_n), sigma^2) of each row and draw in blocks of bounded memory.
+    def log_likelihood_blocks(self, X=None, y=None, model=None, every=1, n_threads=1, offset=None):
+        """Iterate over `pointwise_log_likelihood` in blocks of bounded memory.
 
         Parameters
         ----------
@@ -276,20 +282,23 @@ class PosteriorViews:
         every : int
             Use only every so many draws.
         n_threads : int
+        offset : float or array-like, shape (n,), optional
+            Of the rows of X, as in `predict`; `model` has its own.
 
         Yields
         ------
         Block
             As `predict_blocks` does.
         """
-        return log_likelihood_blocks(self, X, y, model, every, n_threads)
+        return log_likelihood_blocks(self, X, y, model, every, n_threads, offset)
 
-    def pointwise_log_likelihood(self, X=None, y=None, model=None, every=1, n_threads=1, out=None):
-        """log N(y[n] | f(x_n), sigma^2) of each row and draw, in the units of y.
+    def pointwise_log_likelihood(self, X=None, y=None, model=None, every=1, n_threads=1, out=None, offset=None):
+        """log N(y[n] | f(x_n), sigma^2) of each row and draw, in the units of y; for probit log P(y[n] | f(x_n)), the
+        latent variables integrated out.
 
         Parameters
         ----------
-        X, y, model, every, n_threads
+        X, y, model, every, n_threads, offset
             As in `log_likelihood_blocks`.
         out : ndarray of floats, shape (n_chains, n_draws, n), optional
             Written to block by block; a numpy.memmap keeps it out of memory.
@@ -299,9 +308,9 @@ class PosteriorViews:
         ndarray, shape (n_chains, n_draws, n)
             `out` if it was given.
         """
-        return pointwise_log_likelihood(self, X, y, model, every, n_threads, out)
+        return pointwise_log_likelihood(self, X, y, model, every, n_threads, out, offset)
 
-    def to_arviz(self, X=None, y=None, model=None, log_likelihood=False, n_threads=1):
+    def to_arviz(self, X=None, y=None, model=None, log_likelihood=False, n_threads=1, offset=None):
         """As an ArviZ object: InferenceData (ArviZ 0.x) or DataTree (ArviZ 1.x).
 
         Parameters
@@ -314,6 +323,8 @@ class PosteriorViews:
             Add the pointwise log-likelihood, which ``arviz.loo`` needs: ``n_chains * n_draws * n`` numbers.
         n_threads : int
             Threads that predict for it.
+        offset : float or array-like, shape (n,), optional
+            Of the rows of X, as in `predict`; `model` has its own.
 
         Returns
         -------
@@ -330,7 +341,7 @@ class PosteriorViews:
         ValueError, TypeError
             Bad or missing data, or the model of another run.
         """
-        return arviz_object(self, X, y, model, check_flag(log_likelihood, "log_likelihood"), n_threads)
+        return arviz_object(self, X, y, model, check_flag(log_likelihood, "log_likelihood"), n_threads, offset)
 
     def to_coda(self, folder, names=None, stem=""):
         """Write the traces of the kept draws as text files that R's coda reads.

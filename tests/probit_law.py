@@ -19,7 +19,7 @@ class ProbitProblem(Problem):
     ----------
     X, y
         y is 0 or 1.
-    offset : float
+    offset : float or (n_rows,) array_like
     leaf_var, leaf_mean, **tree
         As in Problem.
     """
@@ -27,12 +27,13 @@ class ProbitProblem(Problem):
     def __init__(self, X, y, offset, leaf_var, leaf_mean=0.0, **tree):
         super().__init__(X, y, 1.0, leaf_var, leaf_mean, **tree)
         self.offset, self.sign = offset, 2.0 * self.target - 1.0
+        self._column = np.broadcast_to(offset, self.n_rows)[:, None]
         self._laws = {}
 
     def _log_likelihood(self, rows):
         """Of the rows in one leaf, integrated over its value."""
         values, log_weights = nodes(1)
-        f = self.offset + self.leaf_mean + math.sqrt(self.leaf_var) * values[0]
+        f = self._column[list(rows)] + self.leaf_mean + math.sqrt(self.leaf_var) * values[0]
         return float(logsumexp(log_weights + log_ndtr(self.sign[list(rows), None] * f).sum(axis=0)))
 
     def log_prior(self, tree):
@@ -51,7 +52,7 @@ class ProbitProblem(Problem):
             size, axes = np.linalg.eigh(self.leaf_var * shared)
             kept = size > 1e-12 * size.max()
             values, log_weights = nodes(int(kept.sum()))
-            f = self.offset + len(forest) * self.leaf_mean + (axes[:, kept] * np.sqrt(size[kept])) @ values
+            f = self._column + len(forest) * self.leaf_mean + (axes[:, kept] * np.sqrt(size[kept])) @ values
             terms = log_weights + log_ndtr(self.sign[:, None] * f).sum(axis=0)
             total = logsumexp(terms)
             weights = np.exp(terms - total)

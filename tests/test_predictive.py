@@ -168,8 +168,11 @@ def test_other_outcomes_are_refused(post, rows):
     other = bart.Posterior(post.sweeps, post.header | {"outcome": "probit"}, post.forests)
     with pytest.raises(ValueError, match="Gaussian"):
         other.predict(rows, kind="outcome", interval=0.5)
-    with pytest.raises(ValueError, match="Gaussian"):
+    with pytest.raises(ValueError, match="y must be 0 or 1"):
         other.pointwise_log_likelihood(rows, rows[:, 0])
+    own = bart.Posterior(post.sweeps, post.header | {"outcome": "counts"}, post.forests)
+    with pytest.raises(ValueError, match="is about Gaussian or probit outcomes"):
+        own.pointwise_log_likelihood(rows, rows[:, 0])
     np.testing.assert_array_equal(other.predict(rows), post.predict(rows))
 
 
