@@ -218,3 +218,17 @@ def test_bad_arguments_of_importance(post, rows, options, match):
     given = {"X": rows, "y": np.zeros(9)} | options
     with pytest.raises(ValueError, match=match):
         post.permutation_importance(given.pop("X"), given.pop("y"), **given)
+
+
+def test_importance_of_probit():
+    """Brier score and log score of the predictive probability of 1."""
+    X, y = make_data(60)
+    post = bart.sample(bart.Model(X, y > 1.0, n_trees=5, outcome="probit"), "cgm", n_burn=50, n_draws=20, n_chains=2,
+                       seed=1, progress=False)  # fmt: skip
+    y, p = (y > 1.0).astype(float), post.predict_proba(X)
+    found = post.permutation_importance(X, y, n_repeats=1, seed=1)
+    assert found.baseline == pytest.approx(np.mean((y - p) ** 2)) and np.argmax(found.mean) == 0
+    found = post.permutation_importance(X, y, n_repeats=1, seed=1, metric="log_score")
+    assert found.baseline == pytest.approx(np.mean(np.log(np.where(y == 1, p, 1 - p)))) and np.argmax(found.mean) == 0
+    with pytest.raises(ValueError, match="y must be 0 or 1"):
+        post.permutation_importance(X, y + 0.5, metric="log_score")

@@ -12,6 +12,7 @@ from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.feature_selection import SelectFromModel
 from sklearn.inspection import permutation_importance
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -377,3 +378,29 @@ def test_the_defaults_on_20640_houses(data_dir):
     some = order[:2000]
     _, interval = reg.predict(X[some], interval=0.9, kind="outcome")
     assert 0.85 < np.mean((interval[:, 0] <= y[some]) & (y[some] <= interval[:, 1])) < 0.96
+
+
+# --------------------------------------------------------------------------------------------------------- importances
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_importances_are_inclusion_proportions(kind):
+    found = fitted(kind, n_trees=20, n_burn=100, n_draws=100)
+    post = found.posterior_
+    shares = np.zeros(3)
+    for chain in range(2):
+        for draw in range(100):
+            dims = np.concatenate([tree.nodes["dim"] for tree in post.trees(chain, draw)])
+            shares += np.bincount(dims[dims >= 0], minlength=3) / max(1, np.sum(dims >= 0)) / 200
+    np.testing.assert_allclose(found.feature_importances_, shares, rtol=1e-12)
+    np.testing.assert_array_equal(found.feature_importances_, post.inclusion().mean)
+    assert found.feature_importances_.sum() == pytest.approx(1.0) and np.argmax(found.feature_importances_) == 0
+    with pytest.raises(NotFittedError):
+        _ = kind().feature_importances_
+    assert not hasattr(kind(), "feature_importances_")
+
+
+def test_importances_select_features():
+    X, y = make_data()
+    pipe = make_pipeline(SelectFromModel(BARTRegressor(**FAST), max_features=1, threshold=-np.inf), StandardScaler())
+    np.testing.assert_allclose(pipe.fit_transform(X, y)[:, 0], StandardScaler().fit_transform(X[:, :1])[:, 0])

@@ -1,12 +1,17 @@
 """Other programs' forms of a run: pointwise log-likelihood, ArviZ of both generations, coda's files."""
 
+import itertools
+import shutil
+import subprocess
 import sys
 import types
 
 import numpy as np
 import pytest
 from chain_helpers import make_data
+from probit_law import ProbitProblem
 from scipy import stats
+from scipy.special import logsumexp
 from view_helpers import all_draws
 
 import bart
@@ -76,6 +81,47 @@ def test_bad_places_are_refused(post, model):
         post.pointwise_log_likelihood(model=bart.Model(X, y + 1, n_trees=3))
 
 
+@pytest.fixture(scope="module")
+def probit():
+    X, y = make_data(25)
+    model = bart.Model(X, y > np.median(y), n_trees=3, outcome="probit")
+    return model, bart.sample(model, "cgm", n_burn=6, n_draws=10, n_chains=2, thin=3, seed=4, progress=False)
+
+
+def test_of_probit_the_latent_variables_are_integrated_out(probit, monkeypatch):
+    model, post = probit
+    X, y = model.dataset.X, model.dataset.y
+    f = all_draws(post, X)
+    expected = np.where(y == 1, stats.norm.logcdf(f), stats.norm.logsf(f))
+    found = post.pointwise_log_likelihood(X, y)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(found.sum(axis=2), post["log_likelihood"], rtol=1e-9)
+    np.testing.assert_array_equal(found, post.pointwise_log_likelihood(model=model))
+    # The integral itself: z has density N(f, 1) and must be on the side of y.
+    z, step = np.linspace(-40, 40, 400_001, retstep=True)
+    for row in (0, 7, 24):
+        side = z > 0 if y[row] == 1 else z < 0
+        mass = np.log(np.sum(stats.norm.pdf(z - f[1, 3, row])[side]) * step)
+        assert found[1, 3, row] == pytest.approx(mass, abs=1e-3)
+    monkeypatch.setattr("bart.posterior._BLOCK_ROWS", 7)
+    monkeypatch.setattr("bart.posterior._BLOCK_NUMBERS", 20)
+    np.testing.assert_array_equal(post.pointwise_log_likelihood(X, y), found)
+    other = post.pointwise_log_likelihood(X, 1 - y)
+    np.testing.assert_allclose(np.exp(other) + np.exp(found), 1.0, rtol=1e-12)
+    for wrong in ([0.5] * 25, y + 1):
+        with pytest.raises(ValueError, match="y must be 0 or 1 .* at position"):
+            post.pointwise_log_likelihood(X, wrong)
+
+
+def test_known_errors_of_probit_are_seen(probit):
+    """The density of z given f, and that of a Gaussian outcome, are others."""
+    model, post = probit
+    X, y = model.dataset.X, model.dataset.y
+    found, f = post.pointwise_log_likelihood(model=model), all_draws(post, X)
+    for wrong in (stats.norm.logpdf(y, f, 1.0), stats.norm.logcdf(f), stats.norm.logcdf((2 * y - 1) * f / np.sqrt(2))):
+        assert np.abs(wrong - found).max() > 0.1
+
+
 # ArviZ
 
 
@@ -133,15 +179,6 @@ def test_both_generations_are_given_what_they_take(post, model, monkeypatch, ver
     assert groups["log_likelihood"]["y"].shape == (2, 10, 25) and groups["observed_data"]["y"].shape == (25,)
 
 
-def test_the_converter_of_the_first_generation_to_come(post, model):
-    base = pytest.importorskip("arviz_base")
-    X, y = make_data(25)
-    groups = {"posterior": {"sigma": np.array(post["sigma"])}, "observed_data": {"y": y},
-              "log_likelihood": {"y": post.pointwise_log_likelihood(X, y)}}  # fmt: skip
-    data = base.from_dict(groups, save_warmup=True)
-    assert data["log_likelihood"]["y"].dims[:2] == ("chain", "draw") and data["observed_data"]["y"].shape == (25,)
-
-
 def test_without_arviz_the_extra_is_named(post, monkeypatch):
     monkeypatch.setitem(sys.modules, "arviz", None)
     with pytest.raises(ImportError, match=r"pgbart\[diagnostics\]"):
@@ -174,6 +211,37 @@ def test_loo_against_fits_without_a_row(seed):
     raw = -np.log(np.exp(-post.pointwise_log_likelihood(model=model)).mean(axis=(0, 1)))
     np.testing.assert_allclose(values, raw, atol=0.05)
     assert np.ptp(expected) > 0.5
+
+
+LOO_ROWS = np.repeat([[0.0], [1.0], [2.0]], 5, axis=0)
+LOO_CLASSES = np.array([0, 0, 0, 0, 1, 0, 1, 0, 1, 1, 1, 1, 1, 1, 0.0])
+
+
+def exact_loo_of_probit(n_trees, offset):
+    """log p(y_n | the other y): of the evidences of all data with either class in row n, by enumerated trees."""
+    def log_evidence(y):
+        problem = ProbitProblem(LOO_ROWS, y, offset, 0.3, alpha=0.95, beta=2.0)
+        log_prior = {tree: problem.log_prior(tree) for tree, _ in problem.enumerate()}
+        forests = itertools.product(log_prior, repeat=n_trees)
+        return logsumexp([problem.law_of_f(each)[0] + sum(log_prior[tree] for tree in each) for each in forests])
+
+    whole, found = log_evidence(LOO_CLASSES), {}
+    for row in (0, 4, 5, 6, 10, 14):            # the others are like one of these
+        other = log_evidence(np.where(np.arange(15) == row, 1 - LOO_CLASSES, LOO_CLASSES))
+        found[row] = whole - np.logaddexp(whole, other)
+    return found
+
+
+def test_loo_of_probit_against_its_exact_value(seed):
+    """The offset is given: that of the shares of the classes would change with the row."""
+    arviz = pytest.importorskip("arviz")
+    model = bart.Model(LOO_ROWS, LOO_CLASSES, n_trees=2, leaf_var=0.3, outcome="probit", offset=0.2)
+    post = bart.sample(model, "cgm", n_burn=100, n_draws=10_000, n_chains=4, seed=seed, progress=False)
+    found = arviz.loo(post.to_arviz(model=model, log_likelihood=True), pointwise=True)
+    values = np.asarray(getattr(found, "loo_i", None) if hasattr(found, "loo_i") else found.elpd_i)
+    for row, expected in exact_loo_of_probit(2, 0.2).items():
+        assert values[row] == pytest.approx(expected, abs=0.03)
+    assert np.ptp(values) > 1.0
 
 
 # coda
@@ -218,6 +286,31 @@ def test_coda_files_are_read_back_to_the_last_bit(post, tmp_path, stem):
 def test_some_traces_in_coda_files(post, tmp_path):
     post.to_coda(tmp_path, names=["sigma", "depth"])
     assert (tmp_path / "CODAindex.txt").read_text() == "sigma 1 10\ndepth 11 20\n"
+
+
+@pytest.mark.long
+def test_coda_itself_reads_them(model, tmp_path):
+    """R's read.coda and effectiveSize, where there is an R with coda."""
+    rscript = shutil.which("Rscript")
+    if rscript is None or subprocess.run([rscript, "-e", "library(coda)"], capture_output=True).returncode:
+        pytest.skip("no R with the package coda")
+    post = bart.sample(model, "cgm", n_burn=10, n_draws=500, n_chains=2, thin=2, seed=4, progress=False)
+    names = ["sigma", "log_likelihood", "n_leaves", "row_visits"]
+    post.to_coda(tmp_path, names)
+    code = """library(coda); options(digits = 17)
+        for (chain in read.openbugs("", quiet = TRUE))
+            write.table(rbind(colMeans(chain), apply(chain, 2, sd), effectiveSize(chain), chain[nrow(chain), ],
+                              rep(mcpar(chain)[1], ncol(chain)), rep(mcpar(chain)[3], ncol(chain))),
+                        col.names = FALSE)"""
+    told = subprocess.run([rscript, "-e", code], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    rows = np.array([[float(cell) for cell in line.split()[1:]] for line in told.splitlines()])
+    for chain, found in enumerate(rows.reshape(2, 6, len(names))):
+        draws = np.stack([post[name][chain] for name in names], axis=1).astype(np.float64)
+        np.testing.assert_allclose(found[0], draws.mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(found[1], draws.std(axis=0, ddof=1), rtol=1e-12)
+        np.testing.assert_allclose(found[2], bart.effective_size(draws), rtol=1e-9)
+        np.testing.assert_allclose(found[3], draws[-1], rtol=1e-14)
+        assert set(found[4]) == {12.0} and set(found[5]) == {2.0}
 
 
 def test_bad_arguments_of_coda(post, model, tmp_path):
