@@ -18,7 +18,8 @@ def dependence(found, ax=None, X=None, colour=COLOURS[0]):
     found : bart.dependence.Dependence
     ax : matplotlib.axes.Axes, optional
     X : array-like, shape (n, n_dims), optional
-        Rows whose values of the columns are marked: where there are none, f is extrapolated.
+        Rows whose values of the columns are marked: where there are none, f is extrapolated. On a map the cells
+        without rows are pale, and the colours' range is that of the others.
     colour : colour of matplotlib
         Of curve and band, so that several curves go on one axes.
 
@@ -43,13 +44,25 @@ def dependence(found, ax=None, X=None, colour=COLOURS[0]):
         tidy(ax)
         return ax
     ax = one_axes(ax, (5.8, 4.6))
+    from matplotlib.ticker import MaxNLocator
+
     first, second = found.grid
-    image = ax.pcolormesh(first, second, found.mean.T, cmap="cividis", shading="nearest", rasterized=True)
-    if min(len(first), len(second)) > 2 and np.ptp(found.mean) > 0:
-        lines = ax.contour(first, second, found.mean.T, levels=7, colors="white", linewidths=0.7)
-        ax.clabel(lines, fontsize=7, fmt="%.3g")
+    seen = np.ones(found.mean.shape, dtype=bool) if X is None else _with_rows(X[:, list(found.columns)], found.grid)
+    low, high = found.mean[seen].min(), found.mean[seen].max()
+    image = ax.pcolormesh(first, second, found.mean.T, cmap="cividis", shading="nearest", rasterized=True, vmin=low,
+                          vmax=high)  # fmt: skip
+    if min(len(first), len(second)) > 2 and high > low:
+        levels = MaxNLocator(5).tick_values(low, high)
+        levels = levels[(levels > low) & (levels < high)]
+        lines = ax.contour(first, second, found.mean.T, levels=levels, colors="white", linewidths=0.7)
+        ax.clabel(lines, fontsize=7, fmt="%g")
+    if not seen.all():
+        veil = np.ma.masked_where(seen.T, np.zeros(seen.T.shape))
+        ax.pcolormesh(first, second, veil, cmap="gray_r", vmin=0, vmax=1, alpha=0.6, shading="nearest", rasterized=True,
+                      zorder=2.5)  # fmt: skip
     if X is not None:
-        ax.scatter(*X[:, list(found.columns)].T, s=4, color="white", edgecolor="0.2", linewidth=0.3, alpha=0.7)
+        ax.scatter(*X[:, list(found.columns)].T, s=4, color="white", edgecolor="0.2", linewidth=0.3, alpha=0.7,
+                   zorder=3)  # fmt: skip
     ax.set_xlabel(found.labels[0])
     ax.set_ylabel(found.labels[1])
     ax.figure.colorbar(image, ax=ax, label=_dependence_label(found.centred))
@@ -58,6 +71,15 @@ def dependence(found, ax=None, X=None, colour=COLOURS[0]):
 
 def _dependence_label(centred):
     return "change of f (units of y)" if centred else "f (units of y)"
+
+
+def _with_rows(values, grids):
+    """Whether a cell, the points that are nearest to one of the grid, holds a row; shape of the grid."""
+    both = zip(grids, values.T, strict=True)
+    cells = [np.searchsorted(0.5 * (grid[1:] + grid[:-1]), column) for grid, column in both]
+    seen = np.zeros([len(grid) for grid in grids], dtype=bool)
+    seen[tuple(cells)] = True
+    return seen
 
 
 def _rug(ax, values):

@@ -88,6 +88,7 @@ def traces(post, names=("sigma", "log_likelihood", "n_leaves"), burn=True, axes=
         if values.dtype.kind == "f":
             _clip_start(ax, values, post.n_burn if burn else 0)
         tidy(ax)
+    axes[0].figure.align_ylabels(axes)
     axes[-1].set_xlabel("sweep (shaded: burn-in)" if burn and post.n_burn else "sweep")
     handles, labels = axes[0].get_legend_handles_labels()
     axes[0].legend(handles[:8], labels[:8], ncols=min(4, len(handles)), loc="lower center", fontsize=8,
@@ -144,6 +145,7 @@ def convergence(post, names=("sigma", "log_likelihood"), n_points=30, axes=None)
     axes[1].legend(fontsize=8, frameon=False)
     for ax in axes:
         tidy(ax)
+    axes[0].figure.align_ylabels(axes)
     return axes
 
 
@@ -223,7 +225,7 @@ def inclusion(found, top=None, level=0.05, rule="local", ax=None):
     ax = one_axes(ax, (6.4, 1.4 + 0.3 * len(order)))
     colours = [COLOURS[0] if limit is None or found.mean[dim] > limit[dim] else "#9CC3E0" for dim in order]
     errors = np.nan_to_num(found.mcse[order])
-    ax.barh(places, found.mean[order], height=0.62, color=colours, label=f"posterior (± 2 MCSE), kind={found.kind!r}")
+    ax.barh(places, found.mean[order], height=0.62, color=colours, label="posterior (± 2 MCSE)")
     ax.errorbar(found.mean[order], places, xerr=2 * errors, fmt="none", ecolor="0.15", elinewidth=1.0, capsize=2)
     if found.prior is not None:
         ax.scatter(found.prior[order], places, marker="D", s=26, color=COLOURS[4], edgecolor="0.15", linewidth=0.5,
@@ -262,6 +264,7 @@ def importance(found, top=None, ax=None):
     ax.axvline(0.0, color="0.4", linewidth=0.8)
     what = {"mse": "increase of the mean squared error", "log_score": "loss of mean log predictive density"}
     ax.set_xlabel(f"{what[found.metric]} when the column is permuted")
+    ax.xaxis.set_major_formatter("{x:.3g}")     # no power of ten in the corner, which the label would cover
     _bars(ax, found.labels, order)
     return ax
 

@@ -145,6 +145,16 @@ def test_dependence_on_two_columns(post, model):
     np.testing.assert_array_equal(np.ravel(panel.collections[0].get_array()), found.mean.T.ravel())
     assert panel.get_xlabel() == "size" and panel.get_ylabel() == "age"
     assert "change" in panel.figure.axes[1].get_ylabel()
+    assert all(np.min(found.mean) < level < np.max(found.mean) for level in panel.collections[1].levels)
+    # A cell holds the rows nearest to its point of the grid; the others are pale, and not in the colours' range.
+    few = model.dataset.X[:3, list(found.columns)]
+    near = [np.abs(few[:, d, None] - grid).argmin(axis=1) for d, grid in enumerate(found.grid)]
+    seen = np.zeros((5, 5), dtype=bool)
+    seen[tuple(near)] = True
+    panel = plots.dependence(found, X=model.dataset.X[:3])
+    image, veil = panel.collections[0], panel.collections[2]
+    np.testing.assert_array_equal(np.ma.getmaskarray(veil.get_array()).reshape(5, 5), seen.T)
+    assert image.get_clim() == (found.mean[seen].min(), found.mean[seen].max())
     plots.dependence(post.partial_dependence(model.dataset.X, (0, 1), ([0.5], [0.1, 0.9]), every=10))
 
 
