@@ -165,7 +165,8 @@ class CheckpointFolder:
         record = read_record(self._state_file(index))
         if record["format"] != _FORMAT:
             raise ValueError(f"checkpoint: {self.path!r} has format {record['format']}, not {_FORMAT}")
-        other = [name for name in prints if record["fingerprint"].get(name) != prints[name]]
+        named = {"run": "run settings (sweeps of the burn-in, thinning, ...)"}
+        other = [named.get(name, name) for name in prints if record["fingerprint"].get(name) != prints[name]]
         if other:
             raise ValueError(
                 f"checkpoint: chain {index} in {self.path!r} was run with other {' and other '.join(other)};"

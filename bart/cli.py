@@ -73,6 +73,8 @@ def main(argv=None):
             # The reader of stdout has enough; nothing is left to be flushed to it at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILURE
+        if isinstance(error, OSError) and error.filename is not None and error.strerror:
+            error = f"{os.fspath(error.filename)}: {error.strerror}"
         return _say(prog, error or type(error).__name__, FAILURE)
     except KeyboardInterrupt:
         return _say(prog, "interrupted", INTERRUPTED)

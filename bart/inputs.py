@@ -124,7 +124,9 @@ def as_matrix(X, name="X", copy=False, allow_no_rows=False):
     else:
         array = _to_array(X, name)
         if array.ndim != 2:
-            hint = f"; {name}.reshape(-1, 1) makes it one column" if array.ndim == 1 else ""
+            hint = ""
+            if array.ndim == 1:
+                hint = f"; {name}.reshape(-1, 1) makes it one column, {name}.reshape(1, -1) one row"
             raise ValueError(f"{name} must have shape (rows, columns), got shape {array.shape}{hint}")
         array = _to_float(array, name, _cell_place(None))
     if array.shape[1] == 0 or (array.shape[0] == 0 and not allow_no_rows):

@@ -75,10 +75,10 @@ def read_record(path):
         The file is not such a record, or is damaged.
     """
     try:
-        file = np.load(path, allow_pickle=False)
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise ValueError("a single array")
-        with file:
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):        # else NumPy would speak of pickles, and how to load them
+                raise ValueError("it is no .npz archive, or not a whole one")
+        with np.load(path, allow_pickle=False) as file:
             if _RECORD not in file.files:
                 raise ValueError("no record in it")
             arrays = {name: file[name] for name in file.files}

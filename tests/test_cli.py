@@ -256,7 +256,7 @@ def test_a_bad_table_is_one_line_and_1(tmp_path, capsys, text, word):
 def test_other_failures_are_one_line_and_1(run, data, tmp_path, capsys):
     for args, word in [
         (["predict", run, str(tmp_path / "none.csv")], "No such file"),
-        (["predict", str(tmp_path / "none.npz"), data], "none.npz"),
+        (["predict", str(tmp_path / "none.npz"), data], "none.npz: No such file or directory"),
         (["predict", data, data], "not a file written by this package"),
         (["diagnose", data], "not a file written by this package"),
         (["fit", str(tmp_path), "--target", "y", "--out", str(tmp_path / "o.npz")], "Is a directory"),

@@ -160,7 +160,7 @@ def test_positions_are_right_beyond_one_block():
         (np.zeros((0, 2)), "X is empty, its shape is (0, 2)"),
         (np.zeros((2, 0)), "X is empty, its shape is (2, 0)"),
         ([], "got shape (0,)"),
-        ([1.0, 2.0], ("got shape (2,)", "X.reshape(-1, 1)")),
+        ([1.0, 2.0], ("got shape (2,)", "X.reshape(-1, 1)", "X.reshape(1, -1) one row")),
         (np.zeros((2, 1, 1)), "got shape (2, 1, 1)"),
         (3.0, "got shape ()"),
         (None, "got shape ()"),

@@ -239,8 +239,11 @@ def test_a_damaged_file_is_refused(post, tmp_path):
     post.save(tmp_path / "run.npz")
     data = (tmp_path / "run.npz").read_bytes()
     (tmp_path / "cut.npz").write_bytes(data[: len(data) // 2])
-    with pytest.raises(ValueError, match="not a file"):
-        bart.load(tmp_path / "cut.npz")
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    for name in ("cut.npz", "table.csv", "array.npy"):
+        with pytest.raises(ValueError, match="not a file written by this package: it is no .npz archive"):
+            bart.load(tmp_path / name)      # and no word of pickles
 
 
 def test_saving_over_a_file_is_all_or_nothing(post, tmp_path, monkeypatch):
