@@ -1,8 +1,6 @@
 """Posterior: traces, stored forests, prediction, summaries and files."""
 
-import itertools
 import os
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -10,7 +8,6 @@ from .chain import TRACES, Forests
 from .data import check_rows
 from .diagnostics import summarise
 from .inputs import check_count
-from .kernels.forest import predict_draws
 from .ladder import Tempering
 from .outcomes import GAUSSIAN
 from .predictive import mixture_quantiles, new_offset, outcome_noise
@@ -19,6 +16,7 @@ from .progress import Bar
 from .storage import read_record, write_record
 from .summaries import Block, Summary, make_prediction, quantile_levels
 from .views import PosteriorViews
+from .workers import Workers
 
 __all__ = ["Posterior", "load"]
 
@@ -217,7 +215,8 @@ class Posterior(PosteriorViews):
         kept = np.empty((self.n_chains, n_kept, len(X))) if draws else None
         found = np.empty((len(levels), len(X)))
         step = self._block_rows(len(levels) > 0, n_threads)
-        with Bar(progress, len(X), "row", "predicting") as bar, _Workers(n_threads, len(X)) as workers:
+        n_shares = -(-len(X) // _BLOCK_ROWS)
+        with Bar(progress, len(X), "row", "predicting") as bar, Workers(n_threads, n_shares) as workers:
             for first in range(0, len(X), step):
                 rows = slice(first, min(first + step, len(X)))
                 held = np.empty((self.n_chains, n_kept, rows.stop - first)) if len(levels) else None
@@ -328,7 +327,7 @@ class Posterior(PosteriorViews):
         """`predict_blocks` of what is checked; without an offset f less that of the rows."""
         forests = self._forests(burn)
         step = self._block_rows(False, n_threads)
-        with _Workers(n_threads, len(X)) as workers:
+        with Workers(n_threads, -(-len(X) // _BLOCK_ROWS)) as workers:
             for first in range(0, len(X), step):
                 known = None if offset is None else offset[first : first + step]
                 for block in self._blocks(X[first : first + step], forests, every, workers, known):
@@ -366,34 +365,6 @@ class Posterior(PosteriorViews):
                 if offset is not None:
                     values += offset
                 yield Block(chain, slice(first, first + len(some)), slice(0, len(X)), values)
-
-
-class _Workers:
-    """Threads for predictions, each of which takes its share of the rows."""
-
-    def __init__(self, n_threads, n_rows):
-        self._n_threads = min(n_threads, -(-n_rows // _BLOCK_ROWS) or 1)
-        self._pool = ThreadPoolExecutor(self._n_threads) if self._n_threads > 1 else None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self._pool is not None:
-            self._pool.shutdown()
-
-    def predict(self, X, nodes, starts, n_trees, n_draws, out):
-        """`predict_draws` of the first n_draws."""
-        if self._pool is None:
-            predict_draws(X, nodes, starts, n_trees, 0, n_draws, out)
-            return
-        cuts = np.linspace(0, len(X), self._n_threads + 1).astype(int)
-        running = [
-            self._pool.submit(predict_draws, X[a:b], nodes, starts, n_trees, 0, n_draws, out[:, a:b])
-            for a, b in itertools.pairwise(cuts)
-        ]
-        for future in running:
-            future.result()
 
 
 def load(path):
