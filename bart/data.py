@@ -99,7 +99,7 @@ class Dataset:
             raise ValueError(f"y is {y[position]:g} at position {position}: its square overflows; use scale=True")
 
     def __repr__(self):
-        return f"Dataset({self.n_rows} rows, {self.n_dims} columns, y from {self.y_min:g} to {self.y_max:g})"
+        return f"Dataset({self.n_rows} rows, {self.n_dims} columns, y from {self.y.min():g} to {self.y.max():g})"
 
     def to_scaled(self, y):
         """Map values from the units of y to scaled units; any shape, float64. Offsets a row are not in them."""

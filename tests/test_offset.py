@@ -59,7 +59,9 @@ def less():
 ], ids=str)  # fmt: skip
 def test_it_is_a_run_on_the_difference(sampler, options):
     model, other = gaussian(**options), bart.Model(X, Y - OFFSET, n_trees=4, **options)
-    assert repr(model) == repr(other) and model.sigma_hat == other.sigma_hat
+    for name in ("tree_prior", "leaf_prior", "noise_prior", "sigma_hat", "sigma_hat_method"):
+        assert getattr(model, name) == getattr(other, name)
+    assert f"y from {Y.min():g} to {Y.max():g}" in repr(model)
     a, b = bart.sample(model, sampler, **RUN), bart.sample(other, sampler, **RUN)
     assert_same(a, b)
     np.testing.assert_array_equal(a.predict(NEW, offset=0.0), b.predict(NEW))
