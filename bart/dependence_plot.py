@@ -52,7 +52,7 @@ def dependence(found, ax=None, X=None, colour=COLOURS[0]):
     image = ax.pcolormesh(first, second, found.mean.T, cmap="cividis", shading="nearest", rasterized=True, vmin=low,
                           vmax=high)  # fmt: skip
     if min(len(first), len(second)) > 2 and high > low:
-        levels = MaxNLocator(5).tick_values(low, high)
+        levels = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)
         levels = levels[(levels > low) & (levels < high)]
         lines = ax.contour(first, second, found.mean.T, levels=levels, colors="white", linewidths=0.7)
         ax.clabel(lines, fontsize=7, fmt="%g")

@@ -291,6 +291,7 @@ class Watch:
                 f"{self.reason} ended the run before every chain had a kept draw: chain {behind} had made"
                 f" {self.record.n_swept_of[behind]} sweeps, and its first draw comes after"
                 f" {self.plan.n_burn + self.plan.thin}"
+                + ("" if self.record.folder is None else f"; {self.record.folder.path!r} holds it, to be resumed")
             )
 
     def shortfall(self):
