@@ -26,6 +26,7 @@ from .samplers import (
     Splice,
     StepInfo,
     StepParams,
+    Transpose,
     TreeSampler,
     auto_sampler,
     draw_leaf_values,
@@ -42,8 +43,8 @@ __all__ = [
     "CGM", "Cycle", "Dataset", "Ensemble", "Forest", "GrowPrune", "JointLeaves", "Ladder", "LeafPrior", "Levels",
     "Local", "Mixture", "Model", "NoisePrior", "Outcome", "ParticleGibbs", "Perturb", "Posterior", "Probit",
     "RankCodes", "Recut", "Rotate", "RunState", "Splice", "StepInfo", "StepParams", "StopSampling", "Targets",
-    "TreePrior", "TreeSampler", "TreeState", "auto_sampler", "draw_leaf_values", "effective_size", "format_sampler",
-    "load", "parse_sampler", "permutation_null", "resume", "sample",
+    "Transpose", "TreePrior", "TreeSampler", "TreeState", "auto_sampler", "draw_leaf_values", "effective_size",
+    "format_sampler", "load", "parse_sampler", "permutation_null", "resume", "sample",
 ]
 
 # Modules on optional packages, imported where they are first named.

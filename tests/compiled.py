@@ -10,6 +10,7 @@ from twin_local import Local as LocalTwin
 from twin_particles import ParticleGibbs as ParticleGibbsTwin
 from twin_random import Uniforms
 from twin_recut import Recut as RecutTwin
+from twin_transpose import Transpose as TransposeTwin
 from twins import CGM as CGMTwin
 from twins import GrowPrune as GrowPruneTwin
 from twins_rules import Perturb as PerturbTwin
@@ -30,6 +31,7 @@ from bart.samplers import (
     Rotate,
     Splice,
     StepParams,
+    Transpose,
 )
 
 PAIRS = {
@@ -41,6 +43,7 @@ PAIRS = {
     "splice": (Splice, SpliceTwin),
     "local": (Local, LocalTwin),
     "recut": (Recut, RecutTwin),
+    "transpose": (Transpose, TransposeTwin),
 }
 
 
@@ -58,7 +61,7 @@ def make_pair(problem, kind, n_bins=None, **options):
         return (Mixture(*zip(probabilities, samplers, strict=True)), MixtureTwin(problem, twins, probabilities))
     compiled, twin = PAIRS[kind]
     cells = {}
-    if kind in ("local", "recut") or options.get("proposal") == "optimal":
+    if kind in ("local", "recut", "transpose") or options.get("proposal") == "optimal":
         cells["cells"] = cells_of(make_state(problem, n_bins=n_bins))
     return compiled(**options), twin(problem, **options, **cells)
 

@@ -9,7 +9,7 @@ from compiled import make_params, make_state
 from oracle import Problem
 
 import bart
-from bart import CGM, Cycle, GrowPrune, Local, Mixture, ParticleGibbs, Perturb, Recut, Rotate, Splice
+from bart import CGM, Cycle, GrowPrune, Local, Mixture, ParticleGibbs, Perturb, Recut, Rotate, Splice, Transpose
 
 CASES = {case["name"]: case
          for case in json.loads((Path(__file__).parent / "golden" / "tiny_posteriors.json").read_text())}
@@ -47,6 +47,7 @@ SAMPLERS = {
     "cycle local perturb rotate": Cycle(Local(), Perturb(), Rotate()),
     "cycle local recut": Cycle(Local(), Recut()),
     "cycle growprune recut all": Cycle(GrowPrune(), Recut(subset=None)),
+    "cycle cgm splice transpose": Cycle(CGM(), Splice(), Transpose()),
     "mixture local / subtree optimal": Mixture((0.7, Local()), (0.3, _SUBTREE)),
 }
 # Steps before the first one that counts, as a share of those that do.

@@ -28,6 +28,7 @@ SAMPLERS = {
     "mixture": bart.Mixture((0.7, bart.Cycle(bart.Local(), bart.Perturb(), bart.Rotate())),
                             (0.3, bart.ParticleGibbs(3, region="subtree"))),
     "recut": bart.Cycle(bart.Local(subset=1), bart.Recut(), bart.Recut(None)),
+    "transpose": bart.Cycle(bart.CGM(), bart.Transpose()),
     "all-joint": bart.Cycle(bart.Local(), bart.ParticleGibbs(2, proposal="optimal", region="subtree"),
                             bart.JointLeaves(every=2)),
 }

@@ -31,6 +31,7 @@ HEAVY = {
     "optimal-subset": (bart.ParticleGibbs(2, proposal="optimal", subset=1, prior_share=0.3), 60),
     "subtree-optimal": (bart.ParticleGibbs(2, proposal="optimal", region="subtree", ess_threshold=0.0,
                                            final="forced"), 20),
+    "transpose": (bart.Cycle(bart.CGM(), bart.Splice(), bart.Transpose()), 40),
     "mixture": (bart.Mixture((0.5, bart.Local(subset=1)), (0.5, bart.ParticleGibbs(3, region="subtree"))), 60),
 }
 CASES = [*SAMPLERS, *(pytest.param(name, marks=pytest.mark.long) for name in HEAVY)]

@@ -52,6 +52,8 @@ OPTIMAL = {
     "recut-cells": ("recut", {"subset": None, "n_bins": 3}),
     "recut-subset-1": ("recut", {"n_bins": 3}),
     "recut-subset-2": ("recut", {"subset": 2}),
+    "transpose": ("transpose", {}),
+    "transpose-cells": ("transpose", {"n_bins": 3}),
 }
 BIG = ("pg-5-systematic-0.0-forced", "pg-10-multinomial-None-plain")
 EVERYWHERE = ("pg-2-multinomial-None-plain", "pg-2-killing-0.9-forced")

@@ -65,6 +65,16 @@ def test_splice_by_hand(rng):
     assert visits(line(1), None, bart.Splice(), rng) == {("delete", 0), ("insert", 0)}
 
 
+def test_transpose_by_hand(rng):
+    X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    square = Problem(X, [0.3, -0.2, 0.5, 0.1], 1.0, 1.0)
+    # One child as it stands and one new one are weighed by two rows each, then rules are asked of 4 + 2 + 2.
+    both = (0, 0, (1, 0, None, None), (1, 0, None, None))
+    assert visits(square, both, bart.Transpose(), rng) == {("transpose", 0), ("transpose", 12)}
+    for still in (None, (0, 0, None, None), (0, 0, (1, 0, None, None), None)):
+        assert visits(square, still, bart.Transpose(), rng) == {("transpose", 0)}
+
+
 def test_recut_by_hand(rng):
     tree = (0, 1, (0, 0, None, None), None)
     # Each column weighs the root's four rows, all of which may come to the rule below it; another rule than the one

@@ -17,6 +17,7 @@ PARSED = {
     "splice + cgm": bart.Cycle(bart.Splice(), CGM),
     "recut": bart.Recut(),
     "recut(subset=None)": bart.Recut(None),
+    "cgm + splice + transpose": bart.Cycle(bart.CGM(), bart.Splice(), bart.Transpose()),
     "local + recut(subset=2)": bart.Cycle(bart.Local(), bart.Recut(2)),
     "joint(every=7)": bart.JointLeaves(7),
     "levels(every=2)": bart.Levels(2),

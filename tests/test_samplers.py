@@ -21,6 +21,7 @@ SAMPLERS = {
     "rotate": bart.Rotate(),
     "splice": bart.Splice(),
     "recut": bart.Recut(subset=None),
+    "transpose": bart.Transpose(),
     "pg": bart.ParticleGibbs(4),
     "pg-killing": bart.ParticleGibbs(3, "killing", 0.5, "forced", max_stages=1000),
     "authors": bart.ParticleGibbs(4, bookkeeping="authors"),
@@ -74,8 +75,9 @@ def test_repr_makes_the_same_sampler(sampler):
 
 def test_names_and_plans():
     kinds = (bart.GrowPrune, bart.CGM, bart.ParticleGibbs, bart.Perturb, bart.Rotate, bart.Local, bart.Splice,
-             bart.Recut)
-    assert [kind.name for kind in kinds] == ["growprune", "cgm", "pg", "perturb", "rotate", "local", "splice", "recut"]
+             bart.Recut, bart.Transpose)
+    assert [kind.name for kind in kinds] == ["growprune", "cgm", "pg", "perturb", "rotate", "local", "splice", "recut",
+                                             "transpose"]
     for sampler in SAMPLERS.values():
         assert isinstance(sampler, bart.TreeSampler) and isinstance(sampler.plan(), KernelPlan)
     assert bart.TreeSampler().plan() is None
@@ -102,7 +104,8 @@ def test_what_a_step_says_is_true(sampler, rng):
         assert (info.n_stages > 0) == (info.move == "pg") or sampler == "pg-subtree" and not info.changed   # no place
         moves.add(info.move)
     known = {"growprune": {"grow", "prune"}, "cgm": {"grow", "prune", "change", "swap"}, "perturb": {"perturb"},
-             "rotate": {"rotate"}, "local": {"local"}, "splice": {"insert", "delete"}, "recut": {"recut"}}
+             "rotate": {"rotate"}, "local": {"local"}, "splice": {"insert", "delete"}, "recut": {"recut"},
+             "transpose": {"transpose"}}
     assert moves == known.get(sampler, {"pg"})
 
 

@@ -14,6 +14,7 @@ from twin_particles import ParticleGibbs
 from twin_proposals import OptimalProposal, PriorProposal, cells_of_width, singletons
 from twin_random import outcomes, scripted, transition_matrix
 from twin_recut import Recut
+from twin_transpose import Transpose
 from twins import draw_slot, nodes_of
 
 # (gaps a cell, place of the representative) and the options of the kernel.
@@ -111,6 +112,28 @@ def test_recut(name, option):
 def test_recut_with_the_cells_of_the_kernel(name, subset, n_bins):
     problem = PROBLEMS[name]()
     check_invariant(make_pair(problem, "recut", n_bins, subset=subset)[1], problem)
+
+
+def make_transpose(problem, cells):
+    """From (gaps a cell, place of the representative)."""
+    return Transpose(problem, cells=cells_of_width(problem, *cells))
+
+
+@pytest.mark.parametrize("cells", [(1, 0), (2, 1), (3, 0)], ids=str)
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_transpose(name, cells):
+    problem = PROBLEMS[name]()
+    check_invariant(make_transpose(problem, cells), problem)
+
+
+@pytest.mark.parametrize("name, least", [("square", 0.1), ("plane", 0.01), ("terrace", 0.002), ("weighted", 0.001)])
+def test_transpose_moves_where_it_can(name, least):
+    """Else its invariance says nothing: the share of the posterior that a step moves, and the way back."""
+    problem = PROBLEMS[name]()
+    post = problem.posterior()
+    matrix = transition_matrix(make_transpose(problem, (2, 1)), post.trees)
+    assert 1 - post.p @ np.diag(matrix) > least
+    assert np.array_equal(matrix > 0, matrix.T > 0)
 
 
 def test_recut_moves_most_problems():

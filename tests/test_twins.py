@@ -14,6 +14,8 @@ from twin_random import from_generator, outcomes, scripted, stationary, transiti
 from twin_recut import MUTANTS as RECUT_TWIN_MUTANTS
 from twin_recut import Recut
 from twin_resampling import SCHEMES
+from twin_transpose import MUTANTS as TRANSPOSE_TWIN_MUTANTS
+from twin_transpose import Transpose
 from twins import CGM, MUTANTS, GrowPrune, draw_rule
 from twins_rules import MUTANTS as RULE_MUTANTS
 from twins_rules import Perturb, Rotate, Splice
@@ -62,6 +64,11 @@ RECUT_MUTANTS = {
     "present rows for claims": ("weighted", 1, {"subset": None}),
     "subset unconditioned": ("cube", 1, {"subset": 2}),
     "cell share left out": ("line", 2, {}),
+}
+TRANSPOSE_MUTANTS = {
+    "proposals left out": ("plane", 1, {}),
+    "one code for all": ("weighted", 2, {}),
+    "same child on the way back": ("terrace", 2, {}),
 }
 OPTIMAL_MUTANTS = {
     "stop weight one": ("line", 1, {}),
@@ -163,6 +170,11 @@ def test_mutants_of_recut_are_caught(mutant):
     assert gap_of_mutant(Recut, mutant, RECUT_MUTANTS[mutant]) > 1e-6
 
 
+@pytest.mark.parametrize("mutant", TRANSPOSE_MUTANTS)
+def test_mutants_of_transpose_are_caught(mutant):
+    assert gap_of_mutant(Transpose, mutant, TRANSPOSE_MUTANTS[mutant]) > 1e-6
+
+
 def test_every_mutant_is_tested():
     assert set(LOCAL_MUTANTS) == set(MUTANTS["GrowPrune"])
     assert set(CGM_MUTANTS) == set(MUTANTS["CGM"])
@@ -174,6 +186,7 @@ def test_every_mutant_is_tested():
     assert set(SUBTREE_MUTANTS) == set(MUTANTS["subtree"])
     assert set(LOCAL_TWIN_MUTANTS) == set(MUTANTS["Local"])
     assert set(RECUT_MUTANTS) == set(RECUT_TWIN_MUTANTS)
+    assert set(TRANSPOSE_MUTANTS) == set(TRANSPOSE_TWIN_MUTANTS)
 
 
 def test_node_gap_midpoints_are_invisible_in_one_dimension_and_real_in_two():

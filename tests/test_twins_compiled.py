@@ -67,8 +67,11 @@ SAMPLERS |= {
     "recut-subset-1": ("recut", {}),
     "recut-subset-2": ("recut", {"subset": 2, "n_bins": 3}),
     "recut-16": ("recut", {"subset": 9, "n_bins": 17}),
+    "transpose": ("transpose", {}),
+    "transpose-cells": ("transpose", {"n_bins": 3}),
+    "transpose-16": ("transpose", {"n_bins": 17}),
 } | COMPOSED
-RULES_ALONE = ("perturb", "rotate", "recut")                # which never grow a tree
+RULES_ALONE = ("perturb", "rotate", "recut", "transpose")   # which never grow a tree
 
 
 def check_step(state, sampler, twin, tree, uniforms, staged=frozenset()):
@@ -133,7 +136,7 @@ def test_chains_move(sampler, rng):
 def run_cycle(problem, rng, n_rounds, tree=None):
     """Moves of rules between other moves, so that each reads the caches that the others left; how often each changed
     the tree."""
-    kinds = ("growprune", "rotate", "splice", "recut", "perturb", "cgm", "rotate")
+    kinds = ("growprune", "rotate", "splice", "recut", "transpose", "perturb", "cgm", "rotate")
     pairs = [*(make_pair(problem, kind) for kind in kinds), make_pair(problem, "recut", subset=None)]
     state, changed = make_state(problem, tree), Counter()
     for _ in range(n_rounds):
@@ -202,14 +205,34 @@ def test_larger_data_in_a_cycle(n, rng):
 
 
 @pytest.mark.parametrize("n", [20, 100, 300])
-@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name.startswith("recut")])
-def test_recut_of_large_trees(sampler, n, rng):
+@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name.startswith(("recut", "transpose"))])
+def test_recut_and_transpose_of_large_trees(sampler, n, rng):
     """More leaves than factors are kept as a product, on either side of a rule."""
     kind, options = SAMPLERS[sampler]
     for problem in (larger_problem(n, rng, 20.0), random_problem(n, rng)):
         state = make_state(problem)
         state.overgrow(n // 5, rng)
         run_chain(problem, kind, options, rng, 12, state.structure)
+
+
+def lattice(codes, dims):
+    """The full tree with one rule at each depth."""
+    if not dims:
+        return None
+    return dims[0], codes[dims[0]], *(lattice(codes, dims[1:]) for _ in range(2))
+
+
+@pytest.mark.parametrize("n_bins", [None, 3, 17])
+@pytest.mark.parametrize("n", [40, 300, 1500])
+def test_transpose_of_lattices(n, n_bins, rng):
+    """Trees whose every node above two others can be transposed, with little to say, so that it is."""
+    problem = larger_problem(n, rng, 20.0)
+    codes = [len(values) // 2 - 1 for values in problem.values]
+    bins = {} if n_bins is None else {"n_bins": n_bins}
+    for dims in ((0, 1), (1, 0, 2), (2, 0, 1)):
+        tree = lattice(codes, dims)
+        trees = run_chain(problem, "transpose", bins, rng, 40, tree)
+        assert len({tree, *trees}) > 1
 
 
 def larger_problem(n, rng, sigma2=0.5):

@@ -17,6 +17,7 @@ cdef enum Kernel:
     KERNEL_ROTATE = 4
     KERNEL_SPLICE = 5
     KERNEL_RECUT = 6
+    KERNEL_TRANSPOSE = 7
     CYCLE = 100             # compositions; every other number is a kernel
     MIXTURE = 101
 

@@ -13,13 +13,14 @@ from bart.kernels.perturb_rotate cimport step_perturb, step_rotate
 from bart.kernels.recut cimport step_recut
 from bart.kernels.rng cimport uniform
 from bart.kernels.splice cimport step_splice
+from bart.kernels.transpose cimport step_transpose
 from bart.kernels.tree cimport Tree
 from bart.kernels.types cimport MOVE_NONE, NO_MEMORY, OK, StepInfo
 from bart.kernels.workspace cimport (Target, Work, begin_step, keep_nodes, pass_on, reserve_leaves, reserve_target,
                                      restore_nodes)
 
 MOVES = ("none", "grow", "prune", "change", "swap", "pg", "local", "perturb", "rotate", "insert", "delete",
-         "recut")
+         "recut", "transpose")
 RESAMPLING = ("multinomial", "systematic", "killing")
 
 
@@ -64,6 +65,8 @@ cdef int run_part(Tree* tree, Work* work, StepInfo* info, Target* target, const 
         return step_recut(tree, work, info, target, plan.node.subset, rng)
     if plan.kernel == KERNEL_SPLICE:
         return step_splice(tree, work, info, target, rng)
+    if plan.kernel == KERNEL_TRANSPOSE:
+        return step_transpose(tree, work, info, target, rng)
     return step_particles(tree, work, info, target, &plan.particles, rng)
 
 
@@ -114,7 +117,7 @@ cdef class KernelPlan:
     move_probs : tuple of 4 floats, optional
         Probabilities of grow, prune, change and swap: a local sampler.
     move : str, optional
-        "perturb", "rotate", "splice", "recut" (with subset), or "local" (with subset and descend): this one move.
+        "perturb", "rotate", "splice", "transpose", "recut" (with subset), or "local" (with subset and descend): this one move.
     n_particles : int, optional
         C: a particle sampler, with resampling, ess_threshold (negative: after every stage), forced, max_stages (0:
         none) and clamped; `optimal` proposals with subset (0: all columns) and prior_share; a `subtree` with descend.
@@ -147,10 +150,10 @@ cdef class KernelPlan:
             self.p.moves.log_prune_to_grow = log(self.p.moves.probability[1]) - log(self.p.moves.probability[0])
             self.p.moves.authors = authors
             return
-        self.needs_bins = optimal or move in ("local", "recut")
+        self.needs_bins = optimal or move in ("local", "recut", "transpose")
         if move is not None:
             self.p.kernel = {"local": KERNEL_NODE, "perturb": KERNEL_PERTURB, "rotate": KERNEL_ROTATE,
-                             "splice": KERNEL_SPLICE, "recut": KERNEL_RECUT}[move]
+                             "splice": KERNEL_SPLICE, "recut": KERNEL_RECUT, "transpose": KERNEL_TRANSPOSE}[move]
             self.p.node.subset, self.p.node.descend = subset, descend
             return
         self.p.kernel = KERNEL_PARTICLES

@@ -39,6 +39,7 @@ cdef int32_t add_children(Tree* tree, int32_t node, int32_t dim, uint32_t code, 
 cdef void remove_children(Tree* tree, int32_t node, uint32_t* renumber) noexcept nogil
 cdef int32_t collapse(Tree* tree, int32_t top, int32_t* order, int32_t* moved, int32_t* to) noexcept nogil
 cdef int32_t rotate_edge(Tree* tree, int32_t child, int32_t* order) noexcept nogil
+cdef void swap_subtrees(Tree* tree, int32_t a, int32_t b) noexcept nogil
 cdef int32_t breadth_first(const Tree* tree, int32_t start, int32_t* order) noexcept nogil
 cdef int tree_copy(Tree* to, const Tree* source) noexcept nogil
 cdef int32_t tree_depth(const Tree* tree) noexcept nogil

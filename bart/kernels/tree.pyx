@@ -244,6 +244,16 @@ cdef void shift_depths(Tree* tree, int32_t node, int32_t by, int32_t* order) noe
         tree.nodes[order[i]].depth += by
 
 
+cdef void swap_subtrees(Tree* tree, int32_t a, int32_t b) noexcept nogil:
+    """Two subtrees of one depth, neither within the other, change places."""
+    cdef int32_t above_a = tree.nodes[a].parent, above_b = tree.nodes[b].parent
+    cdef Node kept = tree.nodes[a]
+    put_node(tree, tree.nodes[b], a)
+    put_node(tree, kept, b)
+    tree.nodes[a].parent = above_a
+    tree.nodes[b].parent = above_b
+
+
 cdef int32_t breadth_first(const Tree* tree, int32_t start, int32_t* order) noexcept nogil:
     """order = nodes of the subtree at start, breadth first (the order in which particles pop them)."""
     cdef int32_t i = 0, n = 1, left

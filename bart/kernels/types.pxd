@@ -83,6 +83,7 @@ cdef enum Move:
     MOVE_INSERT = 9
     MOVE_DELETE = 10
     MOVE_RECUT = 11
+    MOVE_TRANSPOSE = 12
 
 cdef extern from "mutants.h" nogil:
     # 0 in the normal build, a compile-time constant; in the mutant build, whether BART_MUTANT names this id.

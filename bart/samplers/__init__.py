@@ -14,7 +14,8 @@ from .recut import Recut
 from .rotate import Rotate
 from .splice import Splice
 from .text import format_sampler, parse_sampler
+from .transpose import Transpose
 
 __all__ = ["CGM", "Cycle", "GrowPrune", "JointLeaves", "Levels", "Local", "Mixture", "ParticleGibbs", "Perturb",
-           "Recut", "Rotate", "Splice", "StepInfo", "StepParams", "TreeSampler", "auto_sampler", "draw_leaf_values",
-           "format_sampler", "parse_sampler"]
+           "Recut", "Rotate", "Splice", "StepInfo", "StepParams", "Transpose", "TreeSampler", "auto_sampler",
+           "draw_leaf_values", "format_sampler", "parse_sampler"]

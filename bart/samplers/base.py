@@ -50,8 +50,8 @@ class StepInfo(NamedTuple):
     Attributes
     ----------
     move : str
-        "grow", "prune", "change", "swap", "pg", "local", "perturb", "rotate", "insert", "delete" or "recut": the
-        move tried. What a composition says: see `Cycle`.
+        "grow", "prune", "change", "swap", "pg", "local", "perturb", "rotate", "insert", "delete", "recut" or
+        "transpose": the move tried. What a composition says: see `Cycle`.
     changed, root_changed : bool
         Whether the structure, and the root's decision, differ from before.
     log_ratio : float
@@ -76,6 +76,8 @@ class StepInfo(NamedTuple):
         - recut: the rows of the node, once for every column; for each internal node below it those that come to it
           where the node sends all of its rows to that side; and what change counts, where another rule is drawn than
           the one already there.
+        - transpose: at both children whose codes are drawn, on the way back and forth, what recut counts there; and
+          what change counts at the node.
         - pg: for each split that a free particle draws, be it chosen or not, the rows of the node it splits; and the
           rows of all internal nodes of the old tree, as the clamped particle is weighted anew (there is none in the
           unconditional filters of the starts "smc" and "grow"). With optimal proposals also, for each particle and
