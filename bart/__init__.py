@@ -3,6 +3,7 @@
 from .backfitting import Ensemble
 from .data import Dataset, RankCodes
 from .diagnostics import effective_size
+from .hyperpriors import ChiK, Dirichlet
 from .kernels.state import TreeState
 from .ladder import Ladder
 from .model import Model
@@ -40,7 +41,7 @@ from .trees import Forest
 __version__ = "0.1.0"
 
 __all__ = [
-    "CGM", "Cycle", "Dataset", "Ensemble", "Forest", "GrowPrune", "JointLeaves", "Ladder", "LeafPrior", "Levels",
+    "CGM", "ChiK", "Cycle", "Dataset", "Dirichlet", "Ensemble", "Forest", "GrowPrune", "JointLeaves", "Ladder", "LeafPrior", "Levels",
     "Local", "Mixture", "Model", "NoisePrior", "Outcome", "ParticleGibbs", "Perturb", "Posterior", "Probit",
     "RankCodes", "Recut", "Rotate", "RunState", "Splice", "StepInfo", "StepParams", "StopSampling", "Targets",
     "Transpose", "TreePrior", "TreeSampler", "TreeState", "auto_sampler", "draw_leaf_values", "effective_size",

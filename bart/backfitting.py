@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+from .hyperpriors import Dirichlet, LeafScale, SplitProbabilities
 from .inputs import as_vector, check_choice, check_count, check_real
 from .kernels.plan import KernelPlan
 from .kernels.sweep import TRACES, EnsembleKernel
@@ -68,11 +69,14 @@ class Ensemble:
         change of minus that in its offset).
     latent : bart.outcomes.Latent or None
         What is observed, with an outcome such as probit; y is then the latent variables, drawn before each sweep.
+    split : bart.hyperpriors.SplitProbabilities or None
+        With a Dirichlet prior of the split probabilities: these (`probabilities`) and `theta`, drawn before each sweep.
     sigma2 : float
         Noise variance in scaled units; it may be set between runs (with a free noise prior the next sweep redraws it;
         with `latent` it is 1 and stays).
     leaf_mean, leaf_var : float
-        Prior mean and variance of a leaf value in scaled units, the model's at first; they may be set between runs.
+        Prior mean and variance of a leaf value in scaled units, the model's at first; they may be set between runs
+        (with a prior of k the next sweep redraws the variance).
     trees : list of TreeState
     n_sweeps : int
         Sweeps completed.
@@ -95,17 +99,22 @@ class Ensemble:
             raise ValueError(f"init_leaves={init_leaves} has no effect with init={init!r}")
         leaves = OVERGROWN_LEAVES if init_leaves is None else check_count(init_leaves, "init_leaves")
         self.model, self.sampler, self.rng = model, sampler, rng
-        self._n_joint = 0                   # sweeps after which what acts between sweeps was last done
+        self._acted = (-1, 0)               # after which sweep what acts between sweeps was last done, and how much
         self._threshold_rng = rng.spawn(1)[0]
         noise, leaf = model.noise_prior, model.leaf_prior
         fixed = isinstance(noise, FixedNoise)
         sigma2 = noise.sigma2 if fixed else (model.sigma_hat / model.dataset.y_range) ** 2
+        dims = model.tree_prior.dim_weights
+        domain = model.domain.with_random_weights() if isinstance(dims, Dirichlet) else model.domain
         self._kernel = EnsembleKernel(
-            model.domain, model.dataset.y_scaled, model.n_trees,
+            domain, model.dataset.y_scaled, model.n_trees,
             None if fixed else (noise.shape, noise.rate), sigma2, leaf.mean, leaf.var,
             tree_order == "random", model.dataset.y_range,
         )
         self.latent = None if model.outcome is None else Latent(model.outcome, model.dataset)
+        self.split = SplitProbabilities(dims, domain) if isinstance(dims, Dirichlet) else None
+        scale = None if model.k_prior is None else LeafScale(model.k_prior, model.leaf_var_of_k(1.0))
+        self._blocks = [block for block in (self.latent, self.split, scale) if block is not None]
         self._kernel.n_threads = min(check_count(n_threads, "n_threads"), MOST_THREADS)
         self._start(init, leaves)
         self._seen = self.residual.copy()
@@ -261,14 +270,15 @@ class Ensemble:
             out), sigma (units of y), n_leaves
             (total) and depth (maximum over trees, both int64), tree_changed and root_changed (shares of the trees; of a
             Cycle, where any part changed one), row_visits (sum over the trees of what StepInfo counts, int64), seconds
-            (CPU seconds of the sweep in this thread, averaged over a call of the compiled code).
+            (CPU seconds of the sweep in this thread, averaged over a call of the compiled code). Where they have a
+            prior also k, theta and split_probabilities, the latter (n_sweeps, n_dims), as drawn when the sweep began.
 
         Notes
         -----
         After an interrupt the state is usable, perhaps within a sweep; the next run takes that sweep up.
         """
         n_sweeps, store_every = check_count(n_sweeps, "n_sweeps", 0), check_count(store_every, "store_every")
-        traces = np.empty((n_sweeps, len(TRACES)))
+        traces = np.empty((n_sweeps, self.trace_width))
         seconds = np.empty(n_sweeps)
         self.take_up_changes()
         done, spent = 0, 0.0
@@ -282,29 +292,46 @@ class Ensemble:
                     done, spent = reached, 0.0
         finally:
             self.note_residual()
-        out = {name: traces[:, k].copy() for k, name in enumerate(TRACES)}
-        for name in INTEGER_TRACES:
-            out[name] = out[name].astype(np.int64)
+        out = self.name_traces(traces)
         out["seconds"] = seconds
         return out
 
+    @property
+    def trace_width(self):
+        """Numbers in a row of traces, as `advance` fills them."""
+        return len(TRACES) + sum(block.width for block in self._blocks)
+
+    def name_traces(self, rows):
+        """Rows of traces as a dict of arrays."""
+        out = {name: rows[:, k].copy() for k, name in enumerate(TRACES)}
+        for name in INTEGER_TRACES:
+            out[name] = out[name].astype(np.int64)
+        at = len(TRACES)
+        for block in self._blocks:
+            out.update(block.name_traces(rows[:, at : at + block.width].copy()))
+            at += block.width
+        return out
+
+    @property
+    def _between(self):
+        """All that acts between sweeps, in its order."""
+        return [*self._blocks, *self._of_sweeps]
+
     def _sweeps_at_once(self):
         """Sweeps until something acts between sweeps; that under way counts."""
-        if self.latent is not None:
-            return 1
         n = self._kernel.n_sweeps
-        return min((kernel.sweeps_left(n) for kernel in self._of_sweeps), default=MOST_SWEEPS)
+        return min((part.sweeps_left(n) for part in self._between), default=MOST_SWEEPS)
 
     def _act_between_sweeps(self):
-        """Kernels that are due after the sweeps done so far, once; known from the sweep's absolute number."""
-        kernel = self._kernel
-        if self.latent is not None and kernel.position == 0:
-            self.latent.redraw(kernel, self.rng)
-        if self._of_sweeps and kernel.position == 0 and self._n_joint != kernel.n_sweeps:
-            self._n_joint = kernel.n_sweeps
-            for part in self._of_sweeps:
-                if part.is_due(kernel.n_sweeps):
-                    part.redraw(kernel, self.rng)
+        """What is due after the sweeps done so far, once; known from the sweep's absolute number."""
+        kernel, n = self._kernel, self._kernel.n_sweeps
+        if kernel.position != 0:
+            return
+        done = self._acted[1] if self._acted[0] == n else 0
+        for place, part in enumerate(self._between[done:], start=done + 1):
+            if part.is_due(n):
+                part.redraw(kernel, self.rng)
+            self._acted = (n, place)
 
     def take_up_changes(self):
         """What was added to the residual since the last run was added to y: the residual is recomputed from it."""
@@ -331,9 +358,17 @@ class Ensemble:
             reached = self._kernel.advance(
                 self._plan, self.rng, traces, done, store, self._threshold_rng, store_every, BUDGET
             )
-        if self.latent is not None and reached > done:
-            traces[done, LOG_LIKELIHOOD] = self.log_likelihood
+        if self._blocks and reached > done:         # with one of them, a single sweep
+            self._fill(traces[done])
         return reached
+
+    def _fill(self, row):
+        if self.latent is not None:
+            row[LOG_LIKELIHOOD] = self.log_likelihood
+        at = len(TRACES)
+        for block in self._blocks:
+            block.fill(row[at : at + block.width], self._kernel)
+            at += block.width
 
     def _advance_python(self, traces, done, store, store_every):
         """One sweep by a sampler written in Python, tree by tree through its `step`.
@@ -386,9 +421,10 @@ class Ensemble:
             "sweep_top": kernel.sweep_top,
             "changed": (kernel.n_changed, kernel.n_root_changed),
             "row_visits": kernel.row_visits,
-            "n_joint": self._n_joint,
+            "acted": self._acted,
             "order": kernel.get_order(),
             "latent": None if self.latent is None else self.latent.get_state(),
+            "split": None if self.split is None else self.split.get_state(),
             "threshold_rng": self._threshold_rng.bit_generator.state,
         }
 
@@ -400,6 +436,8 @@ class Ensemble:
         n_trees = self.model.n_trees
         if not 0 <= state["position"] <= n_trees or sorted(state["order"]) != list(range(n_trees)):
             raise ValueError(f"state: position {state['position']} is not within a sweep")
+        if self.split is not None:                      # before the trees, which keep priors of their rules
+            self.split.set_state(kernel, state["split"])
         for tree, nodes in zip(self.trees, state["trees"], strict=True):
             tree.restore(nodes)
         kernel.y[:] = self.model.dataset.y_scaled if state["y"] is None else state["y"]
@@ -412,8 +450,15 @@ class Ensemble:
         kernel.n_sweeps, kernel.position = state["n_sweeps"], state["position"]
         kernel.n_changed, kernel.n_root_changed = state["changed"]
         kernel.row_visits = state["row_visits"]
-        self._n_joint = state.get("n_joint", 0)         # states from before there was anything between sweeps lack it
+        self._acted = state["acted"] if "acted" in state else self._acted_before(state)
         kernel.set_order(state["order"])
         if self.latent is not None:
             self.latent.set_state(state["latent"])
         self._threshold_rng.bit_generator.state = state["threshold_rng"]
+
+    def _acted_before(self, state):
+        """`_acted` of a state from before there was one list of what acts between sweeps."""
+        n, n_parts = state["n_sweeps"], len(self._between)
+        if self.latent is not None and state["latent"]["n_drawn"] != n:
+            return n, 0
+        return n, n_parts if state.get("n_joint", 0) == n else n_parts - len(self._of_sweeps)

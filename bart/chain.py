@@ -13,6 +13,8 @@ from .tempering import TemperedEnsemble
 __all__ = ["TRACES", "START_KINDS", "Chain", "ChainPlan", "Forests", "Segment", "join_segments"]
 
 TRACES = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed", "row_visits", "seconds")
+# Numbers that a model may add, see Model.trace_names.
+OPTIONAL_TRACES = ("theta", "k")
 # The dispersed starts, in turn by number of the chain. Their order and number fix the start of every chain.
 START_KINDS = ("empty", "prior", "overgrown", "smc")
 
@@ -54,7 +56,7 @@ class ChainPlan:
 
     @property
     def trace_names(self):
-        """Traces of a segment: with a ladder, its swaps too."""
+        """Traces of a segment beside the model's own: with a ladder, its swaps too."""
         return TRACES if self.ladder is None else (*TRACES, "swaps")
 
     @property
@@ -255,7 +257,7 @@ class Chain:
         parts = []
         while self.n_done < end and (not parts or time.perf_counter() - began < seconds):
             parts.append(self._run_chunk(ensemble, end, store))
-        traces = {name: np.concatenate([part[name] for part in parts]) for name in self.plan.trace_names}
+        traces = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         forests = None if store is None else Forests.of_store(store)
         temperatures = None if self.plan.ladder is None else list(ensemble.temperatures)
         return Segment(traces, forests, in_burn, time.perf_counter() - began, temperatures)
@@ -269,7 +271,7 @@ class Chain:
         grown = _CHUNK_GROWTH * n_sweeps / _CHUNK_SECONDS
         self._sweeps_a_second = min(pace, grown)
         self.n_done += n_sweeps
-        return {name: np.asarray(traces[name]) for name in self.plan.trace_names}
+        return {name: np.asarray(traces[name]) for name in (*self.plan.trace_names, *self.model.trace_names)}
 
     def _round_up(self, n_sweeps):
         # Chunks are whole draws, so that "every thin-th sweep of the call" is every thin-th of the phase.

@@ -71,7 +71,7 @@ def fingerprints(model, sampler, plan, entropy, starts):
         Keys "data", "model", "sampler", "run", "seed" and "start".
     """
     data = model.dataset
-    priors = [model.tree_prior, model.leaf_prior, model.noise_prior]
+    priors = list(model.priors)
     if model.outcome is not None:           # else as it was before there were others, for the files of that time
         priors.append(model.outcome)
     rows = [data.X, data.y]

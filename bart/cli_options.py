@@ -91,6 +91,10 @@ def _numbers(text):
         raise argparse.ArgumentTypeError(f"numbers separated by commas, not {text!r}") from None
 
 
+def _dim_weights(text):
+    return text if text == "dirichlet" else _numbers(text)
+
+
 def _sigma_hat(text):
     if text in ("ols", "sd"):
         return text
@@ -155,7 +159,8 @@ def _add_fit(command):
     add("--threshold", choices=("uniform", "midpoint"), help="where in its gap a threshold lies [uniform]")
     add("--cuts", choices=("width", "grid", "quantile"), help="prior of cut points [width]")
     add("--n-cuts", type=int, metavar="N", help="cut points of a column, with grid and quantile [100]")
-    add("--dim-weights", type=_numbers, metavar="W,W", help="relative probabilities of the columns [equal]")
+    add("--dim-weights", type=_dim_weights, metavar="W,W|dirichlet",
+        help="relative probabilities of the columns, or a sparse prior of them [equal]")
     add("--noise-shape", choices=("half", "full"), help="gamma shape nu/2, or nu as in the authors' scripts [half]")
     add("--outcome", choices=("gaussian", "probit"), help="probit: the target is 0 or 1 [gaussian]")
     add("--offset", type=float, metavar="Z", help="known part of the mean, with probit of the latent outcomes")

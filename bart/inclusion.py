@@ -9,7 +9,9 @@ from scipy import sparse
 
 from .checkpoints import describe, row_offset_text
 from .diagnostics import mcse
+from .hyperpriors import Dirichlet
 from .inputs import check_choice, check_count
+from .kernels.hyper import set_log_weights
 from .kernels.state import TreeState
 from .stored import parents_of
 from .trees import column_label
@@ -165,7 +167,7 @@ def check_same_model(header, model):
     kept = None if header["column_names"] is None else tuple(header["column_names"])
     mine = {"n_trees": model.n_trees, "n_dims": data.n_dims, "column_names": names,
             "y_mid": data.y_mid, "y_range": data.y_range, "row_offset": row_offset_text(data),
-            "priors": describe([model.tree_prior, model.leaf_prior, model.noise_prior])}  # fmt: skip
+            "priors": describe(model.priors)}  # fmt: skip
     theirs = {**{name: header.get(name) for name in mine}, "column_names": kept}
     for name, value in mine.items():
         if theirs[name] != value and not (name == "priors" and theirs[name] is None):
@@ -190,9 +192,13 @@ def prior_shares(model, kind="splits", n_forests=100, seed=None):
     check_choice(kind, "kind", KINDS)
     check_count(n_forests, "n_prior", 2)
     rng, n_dims = np.random.Generator(np.random.PCG64DXSM(seed)), model.dataset.n_dims
-    state = TreeState(model.domain)
+    prior = model.tree_prior.dim_weights
+    is_random = isinstance(prior, Dirichlet)
+    state = TreeState(model.domain.with_random_weights() if is_random else model.domain)
     counts = np.zeros((n_forests, n_dims), dtype=np.int64)
     for forest in range(n_forests):
+        if is_random:
+            set_log_weights([state], prior.draw(len(state.domain.candidates), rng)[1])
         for _ in range(model.n_trees):
             state.draw_from_prior(rng)
             dims = state.dump()["dim"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from .data import Dataset, RankCodes
+from .hyperpriors import ChiK, Dirichlet, LeafScale, SplitProbabilities
 from .inputs import check_choice, check_count, check_real
 from .kernels.columns import Domain
 from .outcomes import LatentDataset, resolve_outcome
@@ -24,9 +25,9 @@ class Model:
         m, at least 1.
     alpha, beta : float
         A node at depth d splits with probability ``alpha (1 + d)^-beta``; 0 <= alpha < 1, beta >= 0.
-    k : float
+    k : float or bart.ChiK
         Leaf values have standard deviation ``0.5 / (k sqrt(n_trees))`` in scaled units; > 0. Not together
-        with ``leaf_var``.
+        with ``leaf_var``. A ChiK is a prior of k, which is then drawn with the trees.
     nu, q : float
         ``sigma^2 ~ nu lam / chi2_nu`` with lam such that ``P(sigma < sigma_hat) = q``; nu > 0, 0 < q < 1.
     sigma_hat : {"ols", "sd"} or float
@@ -65,7 +66,8 @@ class Model:
     n_trees : int
     tree_prior : bart.priors.TreePrior
     leaf_prior : bart.priors.LeafPrior
-        In scaled units.
+        In scaled units; at the start of a chain where k has a prior.
+    k_prior : bart.ChiK or None
     noise_prior : bart.priors.NoisePrior or bart.priors.FixedNoise
         In scaled units.
     outcome : bart.outcomes.Outcome or None
@@ -82,6 +84,8 @@ class Model:
         have to be calibrated; for a parameter that another one makes meaningless.
     """
 
+    k_prior = None          # of models made before there was one
+
     def __init__(self, X, y, n_trees=200, alpha=0.95, beta=2.0, k=2.0, nu=3.0, q=0.9, sigma_hat="ols",
                  sigma=None, leaf_mean=None, leaf_var=None, scale=True, threshold="uniform", cuts="width",
                  n_cuts=DEFAULT_N_CUTS, dim_weights=None, noise_shape="half", outcome="gaussian",
@@ -89,7 +93,9 @@ class Model:
         self.outcome = resolve_outcome(outcome)
         self.n_trees = check_count(n_trees, "n_trees")
         self.tree_prior = TreePrior(alpha, beta, threshold, cuts, n_cuts, dim_weights)
-        k, nu, q = check_real(k, "k", 0), check_real(nu, "nu", 0), check_real(q, "q", 0, 1)
+        self.k_prior = k if isinstance(k, ChiK) else None
+        start = k.start if isinstance(k, ChiK) else check_real(k, "k", 0)
+        nu, q = check_real(nu, "nu", 0), check_real(q, "q", 0, 1)
         check_choice(noise_shape, "noise_shape", ("half", "full"))
         if isinstance(sigma_hat, str):
             check_choice(sigma_hat, "sigma_hat", ("ols", "sd"))
@@ -113,7 +119,7 @@ class Model:
         else:
             self.dataset = LatentDataset(X, y, self.outcome, offset)
         self.tree_prior.dim_log_weights(self.dataset.n_dims)  # refuses weights of another length
-        self.leaf_prior = self._make_leaf_prior(k, leaf_mean, leaf_var)
+        self.leaf_prior = self._make_leaf_prior(start, leaf_mean, leaf_var)
         if sigma is None:
             shape = nu if noise_shape == "full" else None
             self.noise_prior = self._make_noise_prior(nu, q, sigma_hat, shape)
@@ -148,9 +154,23 @@ class Model:
             raise ValueError(f"{name} is out of proportion to the range of y, {self.dataset.y_range:g}")
         return variance
 
+    @property
+    def priors(self):
+        """All priors that tell one model of the same data from another."""
+        return [self.tree_prior, self.leaf_prior, self.noise_prior, *([] if self.k_prior is None else [self.k_prior])]
+
+    @property
+    def trace_names(self):
+        """Traces beside those that all models have."""
+        split = isinstance(self.tree_prior.dim_weights, Dirichlet)
+        return (*(SplitProbabilities.names if split else ()), *(LeafScale.names if self.k_prior is not None else ()))
+
+    def leaf_var_of_k(self, k):
+        """Variance of a leaf value under the recipe, scaled units."""
+        return LeafPrior.calibrate(k, self.n_trees, 0.5 if self.outcome is None else self.outcome.half_range).var
+
     def _make_leaf_prior(self, k, leaf_mean, leaf_var):
-        half_range = 0.5 if self.outcome is None else self.outcome.half_range
-        prior = LeafPrior.calibrate(k, self.n_trees, half_range)
+        prior = LeafPrior(0.0, self.leaf_var_of_k(k))
         mean = prior.mean if leaf_mean is None else leaf_mean / self.dataset.y_range
         if not math.isfinite(mean):
             raise ValueError(f"leaf_mean is out of proportion to the range of y, {self.dataset.y_range:g}")

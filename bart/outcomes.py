@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
+from .between import EachSweep
 from .data import Dataset, check_offset
 from .inputs import check_same_index
 
@@ -199,7 +200,7 @@ class LatentDataset(Dataset):
         return np.asarray(y, dtype=np.float64) - self.y_mid
 
 
-class Latent:
+class Latent(EachSweep):
     """The latent variables of one chain, as its Ensemble keeps them.
 
     ``kernel.y`` is z - offset, ``kernel.residual`` z - offset - f.
@@ -222,7 +223,6 @@ class Latent:
         self.outcome = outcome
         self.y = dataset.y.copy()
         self.offset = np.broadcast_to(dataset.offset, self.y.shape).copy()
-        self._n_drawn = -1                  # sweeps after which z was last drawn
 
     def mean(self, kernel):
         """(N,) float64: offset + f at the training rows."""
@@ -233,16 +233,7 @@ class Latent:
         return self.outcome.log_likelihood(self.y, self.mean(kernel))
 
     def redraw(self, kernel, rng):
-        """Draw z given the trees, once before each sweep by its number.
-
-        Parameters
-        ----------
-        kernel : bart.kernels.sweep.EnsembleKernel
-            Its y and residual are replaced.
-        rng : numpy.random.Generator
-        """
-        if self._n_drawn == kernel.n_sweeps:
-            return
+        """Draw z given the trees: y and residual of the kernel are replaced."""
         fit = kernel.y - kernel.residual
         drawn = self.outcome.draw(self.y, self.offset + fit, rng) - self.offset
         try:
@@ -251,14 +242,12 @@ class Latent:
         except BaseException:               # an interrupt between the two
             kernel.set_residual()
             raise
-        self._n_drawn = kernel.n_sweeps
 
     def get_state(self):
         """Plain values and arrays; z is in the state of the Ensemble."""
-        return {"y": self.y.copy(), "offset": self.offset.copy(), "n_drawn": self._n_drawn}
+        return {"y": self.y.copy(), "offset": self.offset.copy()}
 
     def set_state(self, state):
         """Take over what `get_state` gave."""
         self.y[:], self.offset[:] = state["y"], state["offset"]
-        self._n_drawn = state["n_drawn"]
 

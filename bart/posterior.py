@@ -45,6 +45,9 @@ class Posterior(PosteriorViews):
     row_visits : rows of the nodes at which rules were tried, over all trees (see `StepInfo`): what the sweep costs
         the algorithm, on any machine and in any implementation.
     seconds : CPU seconds of the sweep in the thread of its chain: all of them, unless n_threads > 1.
+    k : with a prior of k (bart.ChiK), its draws.
+    theta, split_probabilities : with a prior of the columns' probabilities (bart.Dirichlet), its draws; the latter are
+        (n_chains, n_draws, n_dims), and not among the names that iteration gives.
 
     Parameters
     ----------
@@ -63,7 +66,7 @@ class Posterior(PosteriorViews):
         self.tempering = tempering
         self.forests = forests
         self.burn_forests = burn_forests
-        self.sweeps = {name: np.asarray(traces[name]) for name in TRACES}
+        self.sweeps = {name: np.asarray(traces[name]) for name in [*TRACES, *(name for name in traces if name not in TRACES)]}
         for trace in self.sweeps.values():
             trace.flags.writeable = False
         n_burn, thin = self.header["n_burn"], self.header["thin"]
@@ -74,13 +77,13 @@ class Posterior(PosteriorViews):
         try:
             return self._kept[name]
         except KeyError:
-            raise KeyError(f"no trace {name!r}: there are {', '.join(self._kept)}") from None
+            raise KeyError(f"no trace {name!r}: there are {', '.join(self)}") from None
 
     def __iter__(self):
-        return iter(self._kept)
+        return (name for name, trace in self._kept.items() if trace.ndim == 2)
 
     def __contains__(self, name):
-        return name in self._kept
+        return name in list(self)
 
     def __reduce__(self):
         # The other traces are views of `sweeps`: pickled, they would double it.

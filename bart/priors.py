@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammainccinv
 
+from .hyperpriors import Dirichlet
 from .inputs import as_matrix, as_vector, check_choice, check_count, check_real
 
 DEFAULT_N_CUTS = 100
@@ -42,8 +43,9 @@ class TreePrior:
         point c is valid at a node where it separates its rows, min <= c < max: rows at c itself go left.
     n_cuts : int
         Most cut points of a column; not with ``cuts="width"``.
-    dim_weights : sequence of D floats or None
-        Relative probabilities of the dimensions, 0 meaning never; None means equal ones.
+    dim_weights : sequence of D floats, bart.Dirichlet, "dirichlet" or None
+        Relative probabilities of the dimensions, 0 meaning never; None means equal ones. A Dirichlet is a prior of
+        them, and they are drawn with the trees; "dirichlet" is that of Linero (2018).
 
     Raises
     ------
@@ -56,7 +58,7 @@ class TreePrior:
     threshold: str = "uniform"
     cuts: str = "width"
     n_cuts: int = DEFAULT_N_CUTS
-    dim_weights: tuple[float, ...] | None = None
+    dim_weights: tuple[float, ...] | Dirichlet | None = None
 
     def __post_init__(self):
         _set(self, "alpha", check_real(self.alpha, "alpha", 0, 1, "low"))
@@ -68,7 +70,9 @@ class TreePrior:
             raise ValueError(f"n_cuts={self.n_cuts} has no effect with cuts='width'")
         if self.cuts != "width" and self.threshold == "midpoint":
             raise ValueError(f"threshold='midpoint' has no effect with cuts={self.cuts!r}")
-        if self.dim_weights is not None:
+        if isinstance(self.dim_weights, str) and self.dim_weights == "dirichlet":
+            _set(self, "dim_weights", Dirichlet())
+        elif self.dim_weights is not None and not isinstance(self.dim_weights, Dirichlet):
             _set(self, "dim_weights", _check_weights(self.dim_weights))
 
     def p_split(self, depth):
@@ -76,14 +80,15 @@ class TreePrior:
         return self.alpha * (1.0 + depth) ** -self.beta
 
     def dim_log_weights(self, n_dims):
-        """Log weights of the dimensions, shape (n_dims,), float64: the largest is 0, -inf means never.
+        """Log weights of the dimensions, shape (n_dims,), float64: the largest is 0, -inf means never; equal ones under
+        a Dirichlet prior.
 
         Raises
         ------
         ValueError
             If ``dim_weights`` has another length.
         """
-        if self.dim_weights is None:
+        if self.dim_weights is None or isinstance(self.dim_weights, Dirichlet):
             return np.zeros(n_dims)
         if len(self.dim_weights) != n_dims:
             raise ValueError(f"dim_weights has {len(self.dim_weights)} values, but X has {n_dims} columns")
@@ -307,7 +312,7 @@ def _set(record, name, value):
 
 def _check_weights(weights):
     if isinstance(weights, (str, bytes)) or not isinstance(weights, Iterable):
-        raise TypeError(f"dim_weights must be a sequence of numbers, got {weights!r}")
+        raise TypeError(f"dim_weights must be a sequence of numbers, a Dirichlet or 'dirichlet', got {weights!r}")
     checked = tuple(check_real(w, f"dim_weights[{d}]", 0, closed="low") for d, w in enumerate(weights))
     if not any(checked):
         raise ValueError("dim_weights must have a positive entry")

@@ -401,7 +401,7 @@ def _posterior(model, sampler, plan, starts, entropy, record, watch):
     for index in range(len(starts)):
         joined.append(_join(record.segments[index], plan, model.n_trees))
         record.segments[index] = []  # the joined copy replaces the parts, which may be large
-    traces = {name: np.stack([chain[0][name] for chain in joined]) for name in TRACES}
+    traces = {name: np.stack([chain[0][name] for chain in joined]) for name in (*TRACES, *model.trace_names)}
     data = model.dataset
     names = data.column_names
     header = {
@@ -418,7 +418,7 @@ def _posterior(model, sampler, plan, starts, entropy, record, watch):
         "seed": entropy,
         "starts": [start if isinstance(start, str) else "given" for start in starts],
         "sampler": _describe_sampler(sampler),
-        "priors": describe([model.tree_prior, model.leaf_prior, model.noise_prior]),
+        "priors": describe(model.priors),
         "wall_seconds": wall_seconds,
         "ladder": None if plan.ladder is None else repr(plan.ladder),
         "stopped": watch.reason,
@@ -438,7 +438,7 @@ def _posterior(model, sampler, plan, starts, entropy, record, watch):
 def _join(segments, plan, n_trees):
     """Traces of all sweeps of a chain, its forests of kept draws and of the burn-in (each may be None)."""
     whole = {}
-    for name in plan.trace_names:
+    for name in segments[0].traces:
         whole[name] = np.concatenate([part.traces[name] for part in segments])[: plan.n_sweeps]
     burn = [part for part in segments if part.in_burn]
     kept = [part for part in segments if not part.in_burn]

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from . import diagnostics
-from .chain import TRACES
+from .chain import OPTIONAL_TRACES, TRACES
 from .inputs import check_count, check_real
 from .priors import FixedNoise
 
@@ -62,7 +62,7 @@ class Targets:
         if names is not None and not (isinstance(names, (list, tuple)) and names):
             raise TypeError(f"stop_when: names must be a sequence of traces, got {self.names!r}")
         for name in names or ():
-            if name not in TRACES:
+            if name not in (*TRACES, *OPTIONAL_TRACES):
                 raise ValueError(f"stop_when: no trace {name!r} among names: there are {', '.join(TRACES)}")
         given = {"every": check_count(self.every, "stop_when: every", 4)}
         given["names"] = None if names is None else tuple(names)
@@ -136,6 +136,8 @@ def resolve_targets(stop_when, model, n_chains):
         stop_when = replace(stop_when, names=("log_likelihood",) if fixed else ("sigma", "log_likelihood"))
     if fixed and "sigma" in stop_when.names:
         raise ValueError("stop_when: sigma is fixed in this model, so its trace reaches no target; name other traces")
+    for name in set(stop_when.names) & {*OPTIONAL_TRACES} - {*model.trace_names}:
+        raise ValueError(f"stop_when: this model has no trace {name!r}: it has no prior of it")
     diagnostics.require_arviz()
     return stop_when
 
@@ -204,7 +206,7 @@ class RunState:
 
 
 def _check_trace(name):
-    if name not in TRACES:
+    if name not in (*TRACES, *OPTIONAL_TRACES):
         raise KeyError(f"no trace {name!r}: there are {', '.join(TRACES)}")
 
 

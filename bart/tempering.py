@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from .backfitting import INTEGER_TRACES, Ensemble
+from .backfitting import Ensemble
 from .inputs import check_count
 from .kernels.sweep import TRACES
 from .ladder import even_temperatures, log_swap_ratio
@@ -107,15 +107,13 @@ class TemperedEnsemble:
             for ensemble in self.ensembles:
                 ensemble.note_residual()
         traces, swaps = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        out = {name: traces[:, k].copy() for k, name in enumerate(TRACES)}
-        for name in INTEGER_TRACES:
-            out[name] = out[name].astype(np.int64)
+        out = self.cold.name_traces(traces)
         out["seconds"] = np.full(n_sweeps, (time.thread_time() - began) / max(n_sweeps, 1))
         out["swaps"] = swaps
         return out
 
     def _run_block(self, n_sweeps, store, store_every):
-        rows = np.zeros((len(self.ensembles), n_sweeps, len(TRACES)))
+        rows = np.zeros((len(self.ensembles), n_sweeps, self.cold.trace_width))
         swaps = np.full((n_sweeps, len(self.ensembles) - 1), -1, dtype=np.int8)
         cold = np.empty(n_sweeps, dtype=np.int64)
         done, first = 0, self.n_sweeps

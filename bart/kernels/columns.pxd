@@ -8,6 +8,8 @@ cdef enum:
     N_DEPTHS = 256      # depths tabulated; deeper ones are computed
     N_CELLS = 1024      # cells of equal mass in the index of a column's gaps
 
+cdef double LEAST_WEIGHT    # sums of weights below are formed from their logarithms
+
 cdef struct Columns:
     int64_t n_rows
     int32_t n_dims
@@ -21,6 +23,8 @@ cdef struct Columns:
     const int32_t* by_ties      # the candidates again, ascending by most_tied
     const int64_t* most_tied    # (n_dims,): most rows of a column with no gap of positive mass between them
     const double* weight        # (n_dims,) relative weights; NULL where all are equal
+    const double* log_weight    # their logarithms, where they vanish as doubles too
+    bint random_weights         # the weights belong to the state of a chain
     double total_weight         # of the candidates
     const uint32_t* lowest      # (n_dims, n_extreme): rows of the smallest codes, ascending by code
     const uint32_t* highest     # (n_dims, n_extreme): rows of the largest codes, descending by code
@@ -44,6 +48,8 @@ cdef const void* column_of(const Columns* columns, int32_t dim) noexcept nogil
 cdef Predicate predicate_of(const Columns* columns, int32_t dim, uint32_t code, int32_t relation) noexcept nogil
 cdef uint32_t code_at(const Columns* columns, int32_t dim, int64_t row) noexcept nogil
 cdef double mass_between(const Columns* columns, int32_t dim, uint32_t low, uint32_t high) noexcept nogil
+cdef double sum_weights(double* scale, const Columns* columns, const int32_t* dims, int32_t n) noexcept nogil
+cdef double weight_in(const Columns* columns, int32_t dim, double scale) noexcept nogil
 cdef bint is_candidate(const Columns* columns, int32_t dim) noexcept nogil
 cdef bint surely_valid(const Columns* columns, int32_t dim, int64_t n) noexcept nogil
 cdef int32_t count_surely_valid(const Columns* columns, int64_t n) noexcept nogil
@@ -58,3 +64,5 @@ cdef class Domain:
     cdef readonly object prior          # bart.priors.TreePrior
     cdef object _keep                   # arrays behind the pointers of c
     cdef object _bins
+    cdef object _weights                # with random weights: weight, log_weight
+    cdef Domain _shared                 # with random weights: the Domain that it is a copy of

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from libc.math cimport log, log1p, pow
+from libc.math cimport INFINITY, exp, log, log1p, pow
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from bart.kernels.types cimport value_at
 
@@ -30,6 +30,32 @@ cdef uint32_t code_at(const Columns* columns, int32_t dim, int64_t row) noexcept
 cdef double mass_between(const Columns* columns, int32_t dim, uint32_t low, uint32_t high) noexcept nogil:
     """Prior mass of the gaps between the codes low <= high; under the paper's prior the distance of their values."""
     return columns.mass[dim][high] - columns.mass[dim][low]
+
+
+cdef double LEAST_WEIGHT = 1e-250
+
+
+cdef double sum_weights(double* scale, const Columns* columns, const int32_t* dims, int32_t n) noexcept nogil:
+    """Sum of the weights of some columns in units of exp(scale): 0 unless all of them (nearly) vanish as doubles."""
+    cdef double total = 0.0
+    cdef int32_t k
+    scale[0] = 0.0
+    for k in range(n):
+        total += columns.weight[dims[k]]
+    if total >= LEAST_WEIGHT or n == 0:
+        return total
+    scale[0] = -INFINITY
+    for k in range(n):
+        scale[0] = max(scale[0], columns.log_weight[dims[k]])
+    total = 0.0
+    for k in range(n):
+        total += weight_in(columns, dims[k], scale[0])
+    return total
+
+
+cdef double weight_in(const Columns* columns, int32_t dim, double scale) noexcept nogil:
+    """The weight of a column in units of exp(scale)."""
+    return columns.weight[dim] if scale == 0.0 else exp(columns.log_weight[dim] - scale)
 
 
 cdef bint is_candidate(const Columns* columns, int32_t dim) noexcept nogil:
@@ -159,7 +185,8 @@ cdef class Domain:
         if n_rows > 0xFFFFFFFF:
             raise ValueError(f"X has {n_rows} rows; at most {0xFFFFFFFF} are supported")
         mass = [np.ascontiguousarray(m, dtype=np.float64) for m in prior.gap_mass(codes.values)]
-        weight = np.exp(np.asarray(prior.dim_log_weights(n_dims), dtype=np.float64))
+        log_weight = np.array(prior.dim_log_weights(n_dims), dtype=np.float64)
+        weight = np.exp(log_weight)
         has_mass = np.array([m.max() > m.min() for m in mass], dtype=bool)
         candidates = np.flatnonzero(has_mass & (weight > 0)).astype(np.int32)
         pointers = np.array([m.ctypes.data for m in mass], dtype=np.uintp)
@@ -172,7 +199,7 @@ cdef class Domain:
         by_ties = candidates[np.argsort(most_tied[candidates], kind="stable")]
         arrays = [matrix, pointers, np.array([len(m) - 1 for m in mass], dtype=np.uint32),
                   candidates, weight, *_extreme_rows(matrix, n_extreme), *tables, _cells(mass),
-                  by_ties, most_tied]
+                  by_ties, most_tied, log_weight]
         self.codes, self.prior, self._keep = codes, prior, arrays + mass
         self._bind(arrays, n_extreme)
         self.c.alpha, self.c.beta = prior.alpha, prior.beta
@@ -181,13 +208,59 @@ cdef class Domain:
         self.c.total_weight = chosen.sum()
         if len(chosen) == 0 or np.all(chosen == chosen[0]):
             self.c.weight = NULL
+        self.c.random_weights = False
         self.c.n_bins = n_bins
         self.c.bins = NULL
+
+    def with_random_weights(self):
+        """A copy for one chain that shares all arrays, whose weights `set_log_weights` may change; equal at first."""
+        cdef Domain made = Domain.__new__(Domain)
+        made.c = self.c
+        made.codes, made.prior, made._keep, made._bins, made._shared = (self.codes, self.prior, self._keep, self._bins,
+                                                                        self)
+        made._weights = np.zeros((2, self.c.n_dims))
+        made.c.weight = <const double*><size_t>made._weights[0].ctypes.data
+        made.c.log_weight = <const double*><size_t>made._weights[1].ctypes.data
+        made.c.random_weights = True
+        made.set_log_weights(np.zeros(self.c.n_candidates))
+        return made
+
+    @property
+    def candidates(self):
+        """(n_candidates,) int32: the columns that can be split at all."""
+        return self._keep[3].copy()
+
+    @property
+    def log_weights(self):
+        """Random weights: (n_candidates,) log weights of the candidates, the largest 0."""
+        return self._weights[1][self._keep[3]]
+
+    def set_log_weights(self, const double[::1] log_weights):
+        """New random weights of the candidates, (n_candidates,), finite. The cached priors of rules are the caller's,
+        see `hyper.set_log_weights`."""
+        cdef double* weight
+        cdef double* log_weight
+        cdef double top = -INFINITY
+        cdef int32_t k
+        if not self.c.random_weights or log_weights.shape[0] != self.c.n_candidates:
+            raise ValueError(f"there are no {log_weights.shape[0]} random weights")
+        weight, log_weight = <double*>self.c.weight, <double*>self.c.log_weight
+        for k in range(self.c.n_candidates):
+            top = max(top, log_weights[k])
+        self.c.total_weight = 0.0
+        for k in range(self.c.n_candidates):
+            log_weight[self.c.candidates[k]] = log_weights[k] - top
+            weight[self.c.candidates[k]] = exp(log_weights[k] - top)
+            self.c.total_weight += weight[self.c.candidates[k]]
 
     def make_bins(self):
         """Bin the rows for optimal proposals, at first use: one byte a cell of X, row after row."""
         cdef Columns* c = &self.c
         if c.bins != NULL:
+            return
+        if self._shared is not None:
+            self._shared.make_bins()
+            self._take_bins(self._shared._bins)
             return
         mass, matrix = self._keep[-c.n_dims:], self._keep[0]
         n_cells = np.zeros(c.n_dims, dtype=np.int32)
@@ -200,8 +273,12 @@ cdef class Domain:
             first[d, :len(starts)], rep[d, :len(reps)] = starts, reps
             cell_mass[d, :len(reps)] = np.diff(mass[d][starts])
             bins[:, d] = np.searchsorted(reps, np.arange(len(mass[d])), side="left")[matrix[d]]
-        self._bins = (n_cells, first, rep, cell_mass, bins)
-        address = [<size_t>a.ctypes.data for a in self._bins]
+        self._take_bins((n_cells, first, rep, cell_mass, bins))
+
+    def _take_bins(self, arrays):
+        cdef Columns* c = &self.c
+        self._bins = arrays
+        address = [<size_t>a.ctypes.data for a in arrays]
         c.n_cells = <const int32_t*><size_t>address[0]
         c.cell_first = <const uint32_t*><size_t>address[1]
         c.cell_rep = <const uint32_t*><size_t>address[2]
@@ -239,3 +316,4 @@ cdef class Domain:
         self.c.cells = <const uint32_t*><size_t>address[10]
         self.c.by_ties = <const int32_t*><size_t>address[11]
         self.c.most_tied = <const int64_t*><size_t>address[12]
+        self.c.log_weight = <const double*><size_t>address[13]

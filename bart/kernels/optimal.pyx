@@ -10,7 +10,7 @@ stop: exact whatever the cells, as the split taken is weighted by its own sums.
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from numpy.random cimport bitgen_t
-from bart.kernels.columns cimport Columns, cell_of, mass_between, p_split_at
+from bart.kernels.columns cimport Columns, cell_of, mass_between, p_split_at, sum_weights, weight_in
 from bart.kernels.looks cimport cell_bounds, find_ranges, look_at, weigh_columns
 from bart.kernels.pool cimport pool_can_split
 from bart.kernels.rng cimport below, uniform
@@ -22,15 +22,19 @@ from bart.kernels.workspace cimport Look, Work
 
 cdef int draw_subset(int32_t* dims, int32_t* n, Work* work, int32_t node, int32_t own_dim, int32_t size,
                      bitgen_t* rng) noexcept nogil:
-    """Valid columns to weigh at a node: `size` of them, uniformly; all where size is 0 or columns have weights.
+    """Valid columns to weigh at a node: `size` of them, uniformly; all where size is 0 or columns have fixed weights.
 
     Those of a decision that splits on `own_dim` (NONE: a stop, or a free particle) contain it, the others being
     uniform: the law of the subset given the decision, of which drawing a decision by q from a uniform subset is the
-    reverse.
+    reverse. Where the weights are part of the chain's state see `draw_by_weight`.
     """
     cdef const Columns* columns = work.columns
     cdef int32_t left = 0, k, i, dim
     n[0] = 0
+    work.equal_shares = columns.weight == NULL
+    if columns.random_weights and 0 < size < columns.n_candidates:
+        work.equal_shares = True
+        return draw_by_weight(dims, n, work, node, own_dim, size, rng)
     if size <= 0 or columns.weight != NULL:
         if find_ranges(work, node, columns.candidates, columns.n_candidates) != OK:
             return NO_MEMORY
@@ -64,6 +68,43 @@ cdef int draw_subset(int32_t* dims, int32_t* n, Work* work, int32_t node, int32_
     return OK
 
 
+cdef int draw_by_weight(int32_t* dims, int32_t* n, Work* work, int32_t node, int32_t own_dim, int32_t size,
+                        bitgen_t* rng) noexcept nogil:
+    """`size` valid columns, each by the prior U and independently; one that comes twice is listed twice.
+
+    All of the list have equal shares then: with (kappa_1, ..., kappa_s) from U^s the sum over U(kappa) becomes the
+    mean over the list, and U^s is a factor of the law of list and decision whatever that is. Given a split on
+    `own_dim`, that is one of them and the others are drawn by U; given a stop, all are.
+    """
+    cdef const Columns* columns = work.columns
+    cdef int32_t left = columns.n_candidates, k, i, dim
+    cdef double total = columns.total_weight, scale = 0.0
+    if own_dim != NONE:
+        if find_ranges(work, node, &own_dim, 1) != OK:
+            return NO_MEMORY
+        dims[0] = own_dim
+        n[0] = 1
+    for k in range(left):
+        work.dims[k] = columns.candidates[k]
+    while n[0] < size and left > 0:
+        if MUTANT(70):
+            k = <int32_t>below(left, rng)
+        else:
+            k = draw_position(work.dims, left, total, scale, columns, rng)
+        dim = work.dims[k]
+        if find_ranges(work, node, &dim, 1) != OK:
+            return NO_MEMORY
+        if look_of(work, node, dim).valid:
+            dims[n[0]] = dim
+            n[0] += 1
+            continue
+        left -= 1
+        for i in range(k, left):
+            work.dims[i] = work.dims[i + 1]
+        total = sum_weights(&scale, columns, work.dims, left)
+    return OK
+
+
 cdef inline double log_if_tiny(double prior) noexcept nogil:
     """log of a column's prior where that is (nearly) 0, as at alpha = 0: no likelihood may then set the scale of the
     weights alone, or all of them vanish beside it. Else 0."""
@@ -85,17 +126,15 @@ cdef void share_columns(Weights* weights, Work* work, int32_t node, const int32_
     """From the weights of their cells, w of each column, `split` that of all columns without the cells' ratios."""
     cdef const Columns* columns = work.columns
     cdef const Look* look
-    cdef double total = n, log_prior
+    cdef double total = n, scale = 0.0, log_prior
     cdef int32_t k
-    if columns.weight != NULL:
-        total = 0.0
-        for k in range(n):
-            total += columns.weight[dims[k]]
+    if not work.equal_shares:
+        total = sum_weights(&scale, columns, dims, n)
     weights.node, weights.dims, weights.n = node, dims, n
     weights.top = 0.0 if stop > 0 else -INFINITY
     for k in range(n):
         look = look_of(work, node, dims[k])
-        work.share[k] = split * (1.0 if columns.weight == NULL else columns.weight[dims[k]]) / total
+        work.share[k] = split * (1.0 if work.equal_shares else weight_in(columns, dims[k], scale)) / total
         if look.top + log_if_tiny(work.share[k]) > weights.top:
             weights.top = look.top + log_if_tiny(work.share[k])
     weights.stop = weights.total = stop * exp(-weights.top) if stop > 0 else 0.0
@@ -138,15 +177,15 @@ cdef void draw_from_prior(Decision* decision, const Weights* weights, Work* work
     """Stop or a rule from the prior restricted to the columns in hand."""
     cdef const Columns* columns = work.columns
     cdef const Look* look
-    cdef double total = 0.0
-    cdef int32_t k
+    cdef double total, scale
     decision.dim = NONE
     if uniform(rng) >= p_split_at(columns, work.pool.nodes[weights.node].depth):
         return
-    if columns.weight != NULL:
-        for k in range(weights.n):
-            total += columns.weight[weights.dims[k]]
-    decision.dim = weights.dims[draw_position(weights.dims, weights.n, total, columns, rng)]
+    if work.equal_shares:
+        decision.dim = weights.dims[below(weights.n, rng)]
+    else:
+        total = sum_weights(&scale, columns, weights.dims, weights.n)
+        decision.dim = weights.dims[draw_position(weights.dims, weights.n, total, scale, columns, rng)]
     look = look_of(work, weights.node, decision.dim)
     decision.code = draw_code(look.low, look.high, columns, decision.dim, rng)
 

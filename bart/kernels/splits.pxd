@@ -9,8 +9,8 @@ from bart.kernels.workspace cimport Work
 
 cdef uint32_t draw_code(uint32_t low, uint32_t high, const Columns* columns, int32_t dim,
                         bitgen_t* rng) noexcept nogil
-cdef int32_t draw_position(const int32_t* dims, int32_t n, double total, const Columns* columns,
-                           bitgen_t* rng) noexcept nogil
+cdef int32_t draw_position(const int32_t* dims, int32_t n, double total, double scale,
+                           const Columns* columns, bitgen_t* rng) noexcept nogil
 cdef bint draw_rule(Decision* rule, const NodeSet* node, Work* work, bitgen_t* rng) noexcept nogil
 cdef int propose_prior(Decision* decision, int32_t node, Work* work, bitgen_t* rng) noexcept nogil
 cdef double log_rule(const NodeSet* node, int32_t dim, uint32_t code, const Work* work) noexcept nogil

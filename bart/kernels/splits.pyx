@@ -1,10 +1,10 @@
 """Decisions at a node: the prior as a proposal, and the prior's logarithm."""
 
-from libc.math cimport INFINITY, log
+from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from numpy.random cimport bitgen_t
-from bart.kernels.columns cimport (N_CELLS, Columns, code_at, count_surely_valid, is_candidate, mass_between,
-                                   p_split_at, surely_valid)
+from bart.kernels.columns cimport (LEAST_WEIGHT, N_CELLS, Columns, code_at, count_surely_valid, is_candidate,
+                                   mass_between, p_split_at, sum_weights, surely_valid, weight_in)
 from bart.kernels.nodeset cimport NodeSet, node_range
 from bart.kernels.pool cimport pool_ask
 from bart.kernels.rng cimport below, bernoulli, uniform
@@ -42,16 +42,16 @@ cdef uint32_t draw_code(uint32_t low, uint32_t high, const Columns* columns, int
     return gap
 
 
-cdef int32_t draw_position(const int32_t* dims, int32_t n, double total, const Columns* columns,
-                           bitgen_t* rng) noexcept nogil:
-    """Position in a list of columns, in proportion to their weights."""
+cdef int32_t draw_position(const int32_t* dims, int32_t n, double total, double scale,
+                           const Columns* columns, bitgen_t* rng) noexcept nogil:
+    """Position in a list of columns, in proportion to their weights, whose sum is `total` in units of exp(scale)."""
     cdef int32_t k
     cdef double at
     if columns.weight == NULL:
         return <int32_t>below(n, rng)
     at = uniform(rng) * total
     for k in range(n - 1):
-        at -= columns.weight[dims[k]]
+        at -= weight_in(columns, dims[k], scale)
         if at < 0:
             return k
     return n - 1
@@ -86,13 +86,13 @@ cdef bint draw_rule(Decision* rule, const NodeSet* node, Work* work, bitgen_t* r
     """
     cdef const Columns* columns = work.columns
     cdef int32_t n = columns.n_candidates, k, i, dim
-    cdef double total = columns.total_weight
+    cdef double total = columns.total_weight, scale = 0.0
     cdef const int32_t* dims = columns.candidates
     cdef uint32_t low, high
     if node.n < 2:
         n = 0
     while n > 0:
-        k = draw_position(dims, n, total, columns, rng)
+        k = draw_position(dims, n, total, scale, columns, rng)
         dim = dims[k]
         if node_range(&low, &high, node, columns, dim, work.ops):
             rule.dim = dim
@@ -108,9 +108,7 @@ cdef bint draw_rule(Decision* rule, const NodeSet* node, Work* work, bitgen_t* r
             work.dims[i] = dims[i + 1]
         dims = work.dims
         if columns.weight != NULL:
-            total = 0.0                                     # summed afresh: weights may differ by many orders
-            for i in range(n):
-                total += columns.weight[dims[i]]
+            total = sum_weights(&scale, columns, dims, n)   # summed afresh: weights may differ by many orders
     rule.dim = NONE
     return False
 
@@ -128,6 +126,25 @@ cdef int propose_prior(Decision* decision, int32_t node, Work* work, bitgen_t* r
             return NO_MEMORY
         draw_rule(decision, &rows, work, rng)
     return OK
+
+
+cdef double log_valid_weight(const NodeSet* node, const Work* work) noexcept nogil:
+    """log of the sum of the weights of a node's valid columns, where that vanishes as a double."""
+    cdef const Columns* columns = work.columns
+    cdef uint32_t low, high
+    cdef int32_t k, dim
+    cdef double top = -INFINITY, total = 0.0, x
+    for k in range(columns.n_candidates):
+        dim = columns.candidates[k]
+        if not surely_valid(columns, dim, node.n) and not node_range(&low, &high, node, columns, dim, work.ops):
+            continue
+        x = columns.log_weight[dim]
+        if x > top:
+            total = total * exp(top - x) + 1.0
+            top = x
+        else:
+            total += exp(x - top)
+    return top + log(total)
 
 
 cdef double log_rule(const NodeSet* node, int32_t dim, uint32_t code, const Work* work) noexcept nogil:
@@ -152,4 +169,6 @@ cdef double log_rule(const NodeSet* node, int32_t dim, uint32_t code, const Work
         other = columns.candidates[k]
         if surely_valid(columns, other, node.n) or node_range(&low, &high, node, columns, other, work.ops):
             total += columns.weight[other]
-    return log(own * columns.weight[dim] / total)
+    if total >= LEAST_WEIGHT and columns.weight[dim] >= LEAST_WEIGHT:
+        return log(own * columns.weight[dim] / total)
+    return log(own) + columns.log_weight[dim] - (log(total) if total >= LEAST_WEIGHT else log_valid_weight(node, work))

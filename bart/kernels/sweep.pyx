@@ -265,8 +265,8 @@ cdef class EnsembleKernel:
         Returns the number of rows of `traces` that are filled. A sweep under way is taken up by the next call, after
         `interrupt` (KeyboardInterrupt) too.
         """
-        if traces.shape[1] != len(TRACES):
-            raise ValueError(f"traces must have {len(TRACES)} columns, got {traces.shape[1]}")
+        if traces.shape[1] < len(TRACES):
+            raise ValueError(f"traces must have {len(TRACES)} columns or more, got {traces.shape[1]}")
         if plan.needs_bins:
             self.domain.make_bins()
         if self.n_threads == 1 or self.n_rows < TEAM_ROWS:
@@ -359,8 +359,8 @@ cdef class EnsembleKernel:
     def end_sweep(self, double[::1] trace, ForestStore store=None, store_rng=None):
         """Close a sweep driven from Python: traces, and the forest with a store."""
         cdef bitgen_t* bits
-        if trace.shape[0] != len(TRACES):
-            raise ValueError(f"trace must have {len(TRACES)} entries, got {trace.shape[0]}")
+        if trace.shape[0] < len(TRACES):
+            raise ValueError(f"trace must have {len(TRACES)} entries or more, got {trace.shape[0]}")
         self.end(&trace[0])
         if store is not None:
             bits = bitgen_of(store_rng)
