@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv, logsumexp
+from scipy.special import betaincinv
 
 from .between import EachSweep
 from .inputs import check_real
@@ -76,7 +76,7 @@ class Dirichlet:
         """theta, and (n_dims,) log s, from the prior."""
         theta = float(rng.choice(self.thetas(n_dims)))
         log_g = log_gamma_draws(np.full(n_dims, theta / n_dims), rng)
-        return theta, log_g - logsumexp(log_g)
+        return theta, log_g - log_sum(log_g)
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,12 @@ class ChiK:
     def start(self):
         """Root of the mean of k^2."""
         return self.scale * math.sqrt(self.degrees)
+
+
+def log_sum(logs, axis=0):
+    """log of a sum of exponentials, one of them above 0 wherever there is a sum."""
+    top = logs.max(axis=axis, keepdims=True)
+    return np.log(np.exp(logs - top).sum(axis=axis)) + top.squeeze(axis)
 
 
 def log_gamma_draws(shape, rng):
@@ -160,7 +166,7 @@ class SplitProbabilities(EachSweep):
     def log_s(self):
         """(D,) log s of the columns that can be split."""
         log_weights = self._domain.log_weights
-        return log_weights - logsumexp(log_weights) if len(log_weights) else log_weights
+        return log_weights - log_sum(log_weights) if len(log_weights) else log_weights
 
     @property
     def probabilities(self):
@@ -181,7 +187,7 @@ class SplitProbabilities(EachSweep):
         log_rates = self._draw_log_rates(int(counts.sum()), valid, rng)
         theta = self._draw_theta(counts, log_rates, rng)
         log_g = log_gamma_draws(theta / len(counts) + counts, rng) - log_rates
-        set_log_weights(states, log_g - logsumexp(log_g))
+        set_log_weights(states, log_g - log_sum(log_g))
         self.theta = theta
 
     def _draw_log_rates(self, n_rules, valid, rng):
@@ -190,12 +196,12 @@ class SplitProbabilities(EachSweep):
         n_whole = n_rules - len(valid)
         log_u = np.log(rng.standard_exponential(len(valid))) - _log_sums(valid, log_g)
         if n_whole > 0:                         # all nodes that can split every column at once
-            of_whole = log_gamma_draws(np.array([float(n_whole)]), rng) - logsumexp(log_g)
+            of_whole = log_gamma_draws(np.array([float(n_whole)]), rng) - log_sum(log_g)
             log_u = np.concatenate([of_whole, log_u])
             valid = np.concatenate([np.ones((1, len(log_g)), dtype=bool), valid])
         if not len(log_u) or log_u.max() < _LARGEST_LOG:
             return np.log1p((np.exp(log_u)[:, None] * valid).sum(axis=0))      # no BLAS: the same bits everywhere
-        return np.logaddexp(0.0, logsumexp(np.where(valid, log_u[:, None], -np.inf), axis=0))
+        return np.logaddexp(0.0, log_sum(np.where(valid, log_u[:, None], -np.inf), axis=0))
 
     def _draw_theta(self, counts, log_rates, rng):
         thetas = self._thetas
@@ -231,7 +237,7 @@ def _log_sums(valid, log_g):
     tiny = sums < _LEAST_SUM
     sums = top + np.log(np.where(tiny, 1.0, sums))
     if tiny.any():
-        sums[tiny] = logsumexp(np.where(valid[tiny], log_g, -np.inf), axis=1)
+        sums[tiny] = log_sum(np.where(valid[tiny], log_g, -np.inf), axis=1)
     return sums
 
 

@@ -157,7 +157,7 @@ def wrong_offset(latent, kernel, rng):
 
 def never_again(latent, kernel, rng):
     """z drawn once, before the first sweep."""
-    if latent._n_drawn < 0:
+    if kernel.n_sweeps == 0:
         REDRAW(latent, kernel, rng)
 
 

@@ -7,11 +7,11 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 from bart.kernels.columns cimport Columns, Domain, code_at, count_surely_valid, mass_between
 from bart.kernels.state cimport TreeState
-from bart.kernels.tree cimport NONE, ROOT, Tree
+from bart.kernels.tree cimport NONE, ROOT, Node, Tree
 from bart.kernels.types cimport value_at
 
 # What is known of a column while the rows of a node are gone through.
-cdef struct Open:
+cdef struct Unsure:
     int32_t dim
     uint32_t low
     uint32_t high
@@ -27,44 +27,63 @@ cdef void mark_leaves(int8_t* inside, const Tree* tree, int32_t node) noexcept n
         inside[l] = at == node
 
 
-cdef void find_valid(uint8_t* valid, Open* open_, int8_t* inside, const Tree* tree, int32_t node,
+cdef bint may_split(const Tree* tree, int32_t node, int32_t dim, const Columns* columns) noexcept nogil:
+    """Whether the rules above a node leave room between the codes of a column."""
+    cdef uint32_t low = 0, high = columns.last_code[dim]
+    cdef int32_t above
+    cdef const Node* p
+    while node != ROOT:
+        above = tree.nodes[node].parent
+        p = &tree.nodes[above]
+        if p.dim == dim:
+            if node == p.left:
+                high = min(high, p.code)
+            else:
+                low = max(low, p.code + 1)
+        node = above
+    return mass_between(columns, dim, low, high) > 0
+
+
+cdef void find_valid(uint8_t* valid, Unsure* unsure, int8_t* inside, const Tree* tree, int32_t node,
                      const Columns* columns) noexcept nogil:
     """valid[dim] = 1 for the candidates that the node can split.
 
-    Left as soon as all are known to be: two rows that differ decide where they have mass between them. A column in
-    which some node above was split is looked at like any other.
+    The bounds that the rules above put on a column may tell that it cannot be. Of the others, two rows that differ
+    decide, where they have mass between them: the rows are left as soon as all columns are known to be valid.
     """
     cdef int64_t n = tree.nodes[node].n, left = n, row
-    cdef int32_t n_sure = count_surely_valid(columns, n), n_open = columns.n_candidates - n_sure, k
+    cdef int32_t n_sure = count_surely_valid(columns, n), n_unsure = 0, k
     cdef uint32_t code
     for k in range(columns.n_candidates):
         valid[columns.by_ties[k]] = k < n_sure
-    if n_open == 0:
+    for k in range(n_sure, columns.n_candidates):
+        if may_split(tree, node, columns.by_ties[k], columns):
+            unsure[n_unsure].dim = columns.by_ties[k]
+            unsure[n_unsure].low = 0xFFFFFFFF
+            unsure[n_unsure].high = 0
+            n_unsure += 1
+    if n_unsure == 0:
         return
     mark_leaves(inside, tree, node)
-    for k in range(n_open):
-        open_[k].dim = columns.by_ties[n_sure + k]
-        open_[k].low = 0xFFFFFFFF
-        open_[k].high = 0
     for row in range(tree.n_rows):
         if not inside[value_at(tree.labels, tree.itemsize, row)]:
             continue
         k = 0
-        while k < n_open:
-            code = code_at(columns, open_[k].dim, row)
-            if code >= open_[k].low and code <= open_[k].high:
+        while k < n_unsure:
+            code = code_at(columns, unsure[k].dim, row)
+            if code >= unsure[k].low and code <= unsure[k].high:
                 k += 1
                 continue
-            open_[k].low = min(open_[k].low, code)
-            open_[k].high = max(open_[k].high, code)
-            if mass_between(columns, open_[k].dim, open_[k].low, open_[k].high) > 0:
-                valid[open_[k].dim] = 1
-                n_open -= 1
-                open_[k] = open_[n_open]
+            unsure[k].low = min(unsure[k].low, code)
+            unsure[k].high = max(unsure[k].high, code)
+            if mass_between(columns, unsure[k].dim, unsure[k].low, unsure[k].high) > 0:
+                valid[unsure[k].dim] = 1
+                n_unsure -= 1
+                unsure[k] = unsure[n_unsure]
             else:
                 k += 1
         left -= 1
-        if n_open == 0 or left == 0:
+        if n_unsure == 0 or left == 0:
             return
 
 
@@ -97,10 +116,10 @@ def rule_columns(list states):
                 counts[tree.nodes[node].dim] += 1
                 n += count_surely_valid(columns, tree.nodes[node].n) < columns.n_candidates
     cdef uint8_t[:, ::1] valid = np.zeros((n + 1, columns.n_dims), dtype=np.uint8)
-    cdef Open* open_ = <Open*>malloc((columns.n_candidates + 1) * sizeof(Open))
+    cdef Unsure* unsure = <Unsure*>malloc((columns.n_candidates + 1) * sizeof(Unsure))
     cdef int8_t* inside = <int8_t*>malloc(most_leaves)
-    if open_ == NULL or inside == NULL:
-        free(open_)
+    if unsure == NULL or inside == NULL:
+        free(unsure)
         free(inside)
         raise MemoryError("no memory to look at the columns of rules")
     n = 0
@@ -109,12 +128,12 @@ def rule_columns(list states):
         for node in range(tree.n_nodes):
             if (tree.nodes[node].left != NONE
                     and count_surely_valid(columns, tree.nodes[node].n) < columns.n_candidates):
-                find_valid(&valid[n, 0], open_, inside, tree, node, columns)
+                find_valid(&valid[n, 0], unsure, inside, tree, node, columns)
                 for k in range(columns.n_candidates):
                     if not valid[n, columns.candidates[k]]:
                         n += 1
                         break
-    free(open_)
+    free(unsure)
     free(inside)
     return np.asarray(counts), np.asarray(valid)[:n]
 
