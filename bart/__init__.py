@@ -41,11 +41,12 @@ from .trees import Forest
 __version__ = "0.1.0"
 
 __all__ = [
-    "CGM", "ChiK", "Cycle", "Dataset", "Dirichlet", "Ensemble", "Forest", "GrowPrune", "JointLeaves", "Ladder", "LeafPrior", "Levels",
-    "Local", "Mixture", "Model", "NoisePrior", "Outcome", "ParticleGibbs", "Perturb", "Posterior", "Probit",
-    "RankCodes", "Recut", "Rotate", "RunState", "Splice", "StepInfo", "StepParams", "StopSampling", "Targets",
-    "Transpose", "TreePrior", "TreeSampler", "TreeState", "auto_sampler", "draw_leaf_values", "effective_size",
-    "format_sampler", "load", "parse_sampler", "permutation_null", "resume", "sample",
+    "CGM", "ChiK", "Cycle", "Dataset", "Dirichlet", "Ensemble", "Forest", "GrowPrune", "JointLeaves", "Ladder",
+    "LeafPrior", "Levels", "Local", "Mixture", "Model", "NoisePrior", "Outcome", "ParticleGibbs", "Perturb",
+    "Posterior", "Probit", "RankCodes", "Recut", "Rotate", "RunState", "Splice", "StepInfo", "StepParams",
+    "StopSampling", "Targets", "Transpose", "TreePrior", "TreeSampler", "TreeState", "auto_sampler",
+    "draw_leaf_values", "effective_size", "format_sampler", "load", "parse_sampler", "permutation_null", "resume",
+    "sample",
 ]
 
 # Modules on optional packages, imported where they are first named.

@@ -33,9 +33,9 @@ class BARTRegressor(RegressorMixin, BARTEstimator):
         Trees of the sum.
     alpha, beta : float
         A node at depth d splits with probability ``alpha (1 + d)^-beta`` a priori.
-    k : float
+    k : float or bart.ChiK
         Shrinkage: the larger, the less a tree may say. Leaf values have the standard deviation
-        ``0.5 / (k sqrt(n_trees))`` in units of the range of y.
+        ``0.5 / (k sqrt(n_trees))`` in units of the range of y. A ChiK is a prior of k.
     nu, q, sigma_hat
         Noise prior: ``sigma^2 ~ nu lam / chi2_nu`` with ``P(sigma < sigma_hat) = q``; `sigma_hat` is "ols", "sd" or a
         number in the units of y.
@@ -45,8 +45,9 @@ class BARTRegressor(RegressorMixin, BARTEstimator):
         Prior of cut points: uniform over the range of a node, or `n_cuts` equally spaced ones, or at quantiles.
     n_cuts : int
         Most cut points of a column; not with ``cuts="width"``.
-    dim_weights : sequence of n_features floats, optional
-        Relative prior probabilities of the features in a rule.
+    dim_weights : sequence of n_features floats, "dirichlet" or bart.Dirichlet, optional
+        Relative prior probabilities of the features in a rule, or a sparse prior of them for many features of which few
+        matter.
     sampler : str or bart.TreeSampler
         As in `bart.sample`: "auto", "pg", "cgm", "local + recut", ...
     init : str or list

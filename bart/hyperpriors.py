@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.special import betaincinv
@@ -32,7 +33,7 @@ class Dirichlet:
     Parameters
     ----------
     theta : float, optional
-        A number in [1e-100, inf): small for few columns. None: theta / (theta + rho) ~ Beta(a, b), as the uniform law
+        A number in [1e-100, 1e100]: small for few columns. None: theta / (theta + rho) ~ Beta(a, b), as the uniform law
         on its 200 quantiles at (i + 1/2) / 200.
     a, b : float
         Of theta's prior, > 0. Linero's are the default.
@@ -55,7 +56,7 @@ class Dirichlet:
         if self.rho is not None:
             given["rho"] = check_real(self.rho, "dim_weights: rho", 0)
         if self.theta is not None:
-            given["theta"] = check_real(self.theta, "dim_weights: theta", THETA_LEAST, closed="low")
+            given["theta"] = check_real(self.theta, "dim_weights: theta", THETA_LEAST, 1e100, closed="both")
             for name in ("a", "b", "rho"):
                 if getattr(self, name) != getattr(Dirichlet, name, None):
                     raise ValueError(f"dim_weights: {name}={getattr(self, name)} has no effect with theta")
@@ -66,17 +67,23 @@ class Dirichlet:
         """The equally probable values of theta, ascending: one or `N_THETA`."""
         if self.theta is not None:
             return np.array([self.theta])
-        share = betaincinv(self.a, self.b, (np.arange(N_THETA) + 0.5) / N_THETA)
-        # 1 - share from the other tail: it may round to 0.
-        rest = betaincinv(self.b, self.a, (np.arange(N_THETA) + 0.5)[::-1] / N_THETA)
-        rho = n_dims if self.rho is None else self.rho
-        return np.clip(rho * share / rest, THETA_LEAST, 1e100)
+        return (n_dims if self.rho is None else self.rho) * _odds(self.a, self.b)
 
     def draw(self, n_dims, rng):
         """theta, and (n_dims,) log s, from the prior."""
         theta = float(rng.choice(self.thetas(n_dims)))
         log_g = log_gamma_draws(np.full(n_dims, theta / n_dims), rng)
         return theta, log_g - log_sum(log_g)
+
+
+@cache
+def _odds(a, b):
+    """Quantiles of x / (1 - x), x ~ Beta(a, b)."""
+    at = (np.arange(N_THETA) + 0.5) / N_THETA
+    # 1 - x from the other tail, where it would round to 0.
+    odds = np.clip(betaincinv(a, b, at) / betaincinv(b, a, at[::-1]), THETA_LEAST, 1e100)
+    odds.flags.writeable = False
+    return odds
 
 
 @dataclass(frozen=True)
@@ -99,8 +106,8 @@ class ChiK:
 
     def __post_init__(self):
         if self.scale == math.inf:
-            raise ValueError("k: scale must be finite: with scale=inf the posterior of k is improper, as the likelihood "
-                             "tends to that of a constant f, not to 0, when k grows")
+            raise ValueError("k: scale must be finite: with scale=inf the posterior is improper, as the likelihood tends "
+                             "to that of a constant f, not to 0, when k grows")
         object.__setattr__(self, "degrees", check_real(self.degrees, "k: degrees", 0))
         object.__setattr__(self, "scale", check_real(self.scale, "k: scale", 0))
 

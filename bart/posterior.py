@@ -66,7 +66,8 @@ class Posterior(PosteriorViews):
         self.tempering = tempering
         self.forests = forests
         self.burn_forests = burn_forests
-        self.sweeps = {name: np.asarray(traces[name]) for name in [*TRACES, *(name for name in traces if name not in TRACES)]}
+        names = [*TRACES, *(name for name in traces if name not in TRACES)]
+        self.sweeps = {name: np.asarray(traces[name]) for name in names}
         for trace in self.sweeps.values():
             trace.flags.writeable = False
         n_burn, thin = self.header["n_burn"], self.header["thin"]
