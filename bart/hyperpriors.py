@@ -28,7 +28,8 @@ class Dirichlet:
     """Sparse split probabilities: s ~ Dirichlet(theta / D, ..., theta / D), after Linero (2018).
 
     A rule takes column d with probability s_d, renormalised over the columns that its node can split. D counts the
-    columns that can be split at all; others (constant ones) have s = 0.
+    columns that can be split at all; others (constant ones) have s = 0. What samplers weigh of the columns with
+    ``subset=``, they draw by s.
 
     Parameters
     ----------
@@ -106,8 +107,8 @@ class ChiK:
 
     def __post_init__(self):
         if self.scale == math.inf:
-            raise ValueError("k: scale must be finite: with scale=inf the posterior is improper, as the likelihood tends "
-                             "to that of a constant f, not to 0, when k grows")
+            raise ValueError("k: scale must be finite: with scale=inf the posterior is improper, as the likelihood "
+                             "tends to that of a constant f, not to 0, when k grows")
         object.__setattr__(self, "degrees", check_real(self.degrees, "k: degrees", 0))
         object.__setattr__(self, "scale", check_real(self.scale, "k: scale", 0))
 

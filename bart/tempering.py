@@ -93,7 +93,8 @@ class TemperedEnsemble:
         """
         n_sweeps, store_every = check_count(n_sweeps, "n_sweeps", 0), check_count(store_every, "store_every")
         began = time.thread_time()
-        size = max(1, _BLOCK // store_every) * store_every
+        most = _BLOCK * len(TRACES) // self.cold.trace_width       # rows of traces may be wide
+        size = max(1, most // store_every) * store_every
         for ensemble in self.ensembles:
             ensemble.take_up_changes()
         try:

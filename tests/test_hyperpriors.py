@@ -3,14 +3,17 @@ their place in runs and files."""
 
 import concurrent.futures
 import math
+import os
 
 import numpy as np
 import pytest
 from bart.kernels.hyper import rule_columns, set_log_weights
 from bart.kernels.state import TreeState
+from bart.kernels.testing import replicate
 from chain_helpers import assert_same, interrupted_at
 from chain_laws import assert_means, z_scores
 from hyper_law import exact_means, rules_of, simplex_nodes
+from laws import g_test
 from oracle import Problem
 from scipy import stats
 from test_compose import hide
@@ -18,6 +21,7 @@ from test_compose import hide
 import bart
 from bart.hyperpriors import LeafScale, SplitProbabilities, log_gamma_draws, log_sum
 from bart.tempering import TemperedEnsemble
+from experiments import sparse
 
 # Binary columns and few rows: below the root most nodes cannot split some column.
 CUBE = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]], dtype=float)
@@ -292,6 +296,42 @@ def test_joint_law_is_the_prior(sampler, seed):
 # -------------------------------------------------------------------------------------------------------- the kernels
 
 
+def one_step(sampler, weights, n, rng):
+    """p-value of the trees after one step from each of n exact draws of them, given the split probabilities."""
+    problem = Problem(CUBE, Y, SIGMA**2, LEAF_VAR, LEAF_MEAN, dim_weights=weights, **TREE)
+    law = problem.posterior()
+    model = bart.Model(CUBE, Y, n_trees=1, dim_weights="dirichlet", **TREE)
+    state = TreeState(model.domain.with_random_weights())
+    set_log_weights([state], np.log(weights))
+    index, counts = {}, np.zeros(law.n_trees)
+    for i, tree in enumerate(law.trees):
+        state.structure = tree
+        index[state.key()] = i
+    params = bart.StepParams(problem.sigma2, problem.leaf_var, problem.leaf_mean)
+    for tree, m in zip(law.trees, rng.multinomial(n, law.p).tolist(), strict=True):
+        for key, count in replicate(sampler, state, tree, problem.target, params, rng, m).items():
+            counts[index[key]] += count
+    return g_test(counts, law.p)
+
+
+STEPS = {
+    "local-1": bart.Local(subset=1), "local-2": bart.Local(subset=2), "recut-1": bart.Recut(subset=1),
+    "recut-2": bart.Recut(subset=2), "slot-1": bart.Local(subset=1, descend=0.7), "cgm": bart.CGM(),
+    "optimal-1": bart.ParticleGibbs(2, proposal="optimal", subset=1, final="forced", ess_threshold=0.5),
+    "optimal-2-share": bart.ParticleGibbs(3, proposal="optimal", subset=2, prior_share=0.3, region="subtree"),
+}
+
+
+@pytest.mark.parametrize("weights", [(6.0, 2.0, 1.0), (1.0, 1e-300, 3e-300)], ids=["plain", "vanishing"])
+@pytest.mark.parametrize("sampler", STEPS)
+def test_one_step_given_split_probabilities(sampler, weights, rng):
+    """Columns of a subset come by their weights, and decisions are exact all the same."""
+    p = one_step(STEPS[sampler], weights, 60_000, rng)
+    if p <= 1e-5 and not os.environ.get("BART_MUTANT"):         # a failure counts if it repeats with more replicas
+        p = one_step(STEPS[sampler], weights, 600_000, rng)
+    assert p > 1e-5
+
+
 @pytest.mark.parametrize("sampler", ["growprune", "cgm", "local", "optimal"])
 def test_weights_that_vanish_as_doubles(sampler, seed):
     """Columns whose weights are 1e-300 of another's are told apart where that cannot be split."""
@@ -489,6 +529,11 @@ def test_chains_have_weights_of_their_own():
 def test_bad_arguments(make, error, match):
     with pytest.raises(error, match=match):
         make()
+
+
+def test_the_script_that_measures_the_gain():
+    found = sparse.measure("Dirichlet, chi k", 1, n_dims=8, n_burn=5, n_draws=10, n_chains=2)
+    assert found["rmse"] > 0 and 0 < found["share"] <= 1
 
 
 def test_no_column_can_be_split():

@@ -18,6 +18,7 @@ OPTIMAL = "test_one_step.py::test_optimal_and_subtree_moves_leave_the_posterior_
 WITHIN = "test_one_step.py::test_a_sweep_from_an_exact_draw_of_tree_and_values"
 LEVELS = "test_levels.py::test_the_law_is_that_of_the_prior_along_the_shifts"
 JOINT = "test_joint_leaves.py::test_moments_are_those_of_the_joint_law"
+HYPER = "test_hyperpriors.py::test_one_step_given_split_probabilities"
 OWN_LOOP = "test_compose.py::test_an_ensemble_makes_the_trees_of_an_own_loop"
 
 MUTANTS = {
@@ -57,7 +58,7 @@ MUTANTS = {
     34: ("recut's subset without the present column", f"{OPTIMAL}[recut-subset-2-cube]"),
     35: ("what levels sum to taken off each tree alike", f"{LEVELS}[leaves0-options0]"),
     36: ("transpose without the ratio of its proposals", f"{OPTIMAL}[transpose-plane]"),
-    70: ("columns of a stop's subset not by their weights", "test_hyperpriors.py::test_exact_posterior[cube-local-1]"),
+    70: ("columns of a stop's subset not by their weights", f"{HYPER}[local-1-plain]"),
     60: ("old leaf values kept after the target was formed", f"{OWN_LOOP}[pg then local]"),
     61: ("target not formed after leaves were joined", f"{OWN_LOOP}[twice]"),
     62: ("diagonal of the joint factor taken twice", f"{JOINT}[1.0]"),

@@ -273,7 +273,8 @@ cdef class Domain:
             first[d, :len(starts)], rep[d, :len(reps)] = starts, reps
             cell_mass[d, :len(reps)] = np.diff(mass[d][starts])
             bins[:, d] = np.searchsorted(reps, np.arange(len(mass[d])), side="left")[matrix[d]]
-        self._take_bins((n_cells, first, rep, cell_mass, bins))
+        if c.bins == NULL:                      # another thread may have made them, and use them
+            self._take_bins((n_cells, first, rep, cell_mass, bins))
 
     def _take_bins(self, arrays):
         cdef Columns* c = &self.c
