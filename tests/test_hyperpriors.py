@@ -43,7 +43,8 @@ HEAVY = {
     "local": bart.Cycle(bart.Local(), bart.Recut(), bart.Levels(every=1)),
     "local-slot": bart.Local(subset=1, descend=0.7),
     "optimal-1": bart.ParticleGibbs(2, proposal="optimal", subset=1, region="subtree", final="forced"),
-    "perturb-rotate": bart.Cycle(bart.CGM(), bart.Perturb(), bart.Rotate(), bart.JointLeaves(every=2)),
+    "perturb-rotate": bart.Cycle(bart.CGM(), bart.Perturb(), bart.Rotate(), bart.Transpose(),
+                                 bart.JointLeaves(every=2)),
     "splice": bart.Splice(),
 }
 
@@ -317,6 +318,7 @@ def one_step(sampler, weights, n, rng):
 STEPS = {
     "local-1": bart.Local(subset=1), "local-2": bart.Local(subset=2), "recut-1": bart.Recut(subset=1),
     "recut-2": bart.Recut(subset=2), "slot-1": bart.Local(subset=1, descend=0.7), "cgm": bart.CGM(),
+    "transpose": bart.Transpose(),
     "optimal-1": bart.ParticleGibbs(2, proposal="optimal", subset=1, final="forced", ess_threshold=0.5),
     "optimal-2-share": bart.ParticleGibbs(3, proposal="optimal", subset=2, prior_share=0.3, region="subtree"),
 }

@@ -31,9 +31,8 @@ cdef int draw_subset(int32_t* dims, int32_t* n, Work* work, int32_t node, int32_
     cdef const Columns* columns = work.columns
     cdef int32_t left = 0, k, i, dim
     n[0] = 0
-    work.equal_shares = columns.weight == NULL
-    if columns.random_weights and 0 < size < columns.n_candidates:
-        work.equal_shares = True
+    work.equal_shares = columns.random_weights and 0 < size < columns.n_candidates
+    if work.equal_shares:
         return draw_by_weight(dims, n, work, node, own_dim, size, rng)
     if size <= 0 or columns.weight != NULL:
         if find_ranges(work, node, columns.candidates, columns.n_candidates) != OK:
@@ -128,13 +127,14 @@ cdef void share_columns(Weights* weights, Work* work, int32_t node, const int32_
     cdef const Look* look
     cdef double total = n, scale = 0.0, log_prior
     cdef int32_t k
-    if not work.equal_shares:
+    cdef bint equal = columns.weight == NULL or work.equal_shares
+    if not equal:
         total = sum_weights(&scale, columns, dims, n)
     weights.node, weights.dims, weights.n = node, dims, n
     weights.top = 0.0 if stop > 0 else -INFINITY
     for k in range(n):
         look = look_of(work, node, dims[k])
-        work.share[k] = split * (1.0 if work.equal_shares else weight_in(columns, dims[k], scale)) / total
+        work.share[k] = split * (1.0 if equal else weight_in(columns, dims[k], scale)) / total
         if look.top + log_if_tiny(work.share[k]) > weights.top:
             weights.top = look.top + log_if_tiny(work.share[k])
     weights.stop = weights.total = stop * exp(-weights.top) if stop > 0 else 0.0
@@ -181,7 +181,7 @@ cdef void draw_from_prior(Decision* decision, const Weights* weights, Work* work
     decision.dim = NONE
     if uniform(rng) >= p_split_at(columns, work.pool.nodes[weights.node].depth):
         return
-    if work.equal_shares:
+    if columns.weight == NULL or work.equal_shares:
         decision.dim = weights.dims[below(weights.n, rng)]
     else:
         total = sum_weights(&scale, columns, weights.dims, weights.n)

@@ -85,7 +85,7 @@ cdef struct Work:
     int32_t n_shared
     int32_t* missing        # (n_dims,): columns to be counted
     double* share           # (n_dims,): weight of each column of the subset
-    bint equal_shares       # before their cells are looked at, the columns of the subset weigh the same
+    bint equal_shares       # the subset was drawn by weight: its columns have equal shares
     int32_t region          # pool number of the root of the (sub)tree that is redrawn
     int64_t visits          # rows of nodes weighed, times columns
     Claim* claims           # (claim_capacity,)
