@@ -77,6 +77,10 @@ class Ensemble:
     leaf_mean, leaf_var : float
         Prior mean and variance of a leaf value in scaled units, the model's at first; they may be set between runs
         (with a prior of k the next sweep redraws the variance).
+    weights : (N,) float64, read-only, or None
+        The noise variance of row n is sigma2 / weights[n], None: sigma2 for all; the model's at first. They may be set
+        between runs, by a model of the noise variance of your own, say (not with `latent`). `residual` is y minus all
+        trees whatever they are.
     trees : list of TreeState
     n_sweeps : int
         Sweeps completed.
@@ -109,7 +113,7 @@ class Ensemble:
         self._kernel = EnsembleKernel(
             domain, model.dataset.y_scaled, model.n_trees,
             None if fixed else (noise.shape, noise.rate), sigma2, leaf.mean, leaf.var,
-            tree_order == "random", model.dataset.y_range,
+            tree_order == "random", model.dataset.y_range, model.dataset.weights,
         )
         self.latent = None if model.outcome is None else Latent(model.outcome, model.dataset)
         self.split = SplitProbabilities(dims, domain) if isinstance(dims, Dirichlet) else None
@@ -172,6 +176,18 @@ class Ensemble:
         self._kernel.leaf_var = check_real(value, "leaf_var", 0)
 
     @property
+    def weights(self):
+        return self._kernel.weights
+
+    @weights.setter
+    def weights(self, values):
+        if values is not None:
+            if self.latent is not None:
+                raise ValueError(f"weights are for outcome='gaussian', the outcome is {self.model.outcome.name!r}")
+            values = as_vector(values, "weights")
+        self._kernel.weights = values
+
+    @property
     def sigma(self):
         """Noise standard deviation in the units of y."""
         return float(np.sqrt(self._kernel.sigma2) * self.model.dataset.y_range)
@@ -210,12 +226,15 @@ class Ensemble:
 
     @property
     def log_likelihood(self):
-        """sum_n log p(y_n | f(x_n), sigma^2) of the current state, in the units of y; z of `latent` integrated out."""
+        """sum_n log p(y_n | f(x_n), sigma^2 / weights[n]) of the current state, in the units of y; with `latent` z is
+        integrated out."""
         if self.latent is not None:
             return self.latent.log_likelihood(self._kernel)
         n, scale = len(self.residual), self.model.dataset.y_range
-        ssr = float(self.residual @ self.residual)
-        return -0.5 * n * np.log(2 * np.pi * self.sigma2) - 0.5 * ssr / self.sigma2 - n * np.log(scale)
+        w = self.weights
+        ssr = float(self.residual @ (self.residual if w is None else w * self.residual))
+        total = -0.5 * n * np.log(2 * np.pi * self.sigma2) - 0.5 * ssr / self.sigma2 - n * np.log(scale)
+        return total if w is None else total + 0.5 * float(np.log(w).sum())
 
     def recompute_residual(self):
         """residual = y less all trees; call it after changing structures or leaf values of `trees` yourself."""
@@ -415,6 +434,7 @@ class Ensemble:
             "residual": kernel.residual.copy(),
             "sigma2": kernel.sigma2,
             "leaf_prior": (kernel.leaf_mean, kernel.leaf_var),
+            "weights": kernel.weights,
             "temperature": kernel.temperature,
             "n_sweeps": kernel.n_sweeps,
             "position": kernel.position,
@@ -446,6 +466,8 @@ class Ensemble:
         kernel.sigma2, kernel.temperature = state["sigma2"], state["temperature"]
         own = self.model.leaf_prior                     # states from before it could be set lack it
         kernel.leaf_mean, kernel.leaf_var = state.get("leaf_prior", (own.mean, own.var))
+        # States from before there were weights lack them.
+        kernel.weights = state.get("weights")
         kernel.sweep_top = state["sweep_top"]
         kernel.n_sweeps, kernel.position = state["n_sweeps"], state["position"]
         kernel.n_changed, kernel.n_root_changed = state["changed"]

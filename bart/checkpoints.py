@@ -78,6 +78,8 @@ def fingerprints(model, sampler, plan, entropy, starts):
     # Likewise; a number of an outcome's own is y_mid.
     if data.offset is not None and not (model.outcome is not None and isinstance(data.offset, float)):
         rows.append(data.offset)
+    if data.weights is not None:
+        rows.append({"weights": data.weights})
     common = {
         "data": _digest(*rows),
         "model": _digest(model.n_trees, *priors, data.y_mid, data.y_range),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .inputs import as_matrix, as_vector, check_flag, check_real, check_same_index, frame_labels
+from .kernels.workspace import check_weights
 
 _MAX_ROWS = 2**31 - 1
 # Without scaling y is squared and summed as it is.
@@ -24,6 +25,8 @@ class Dataset:
         Whether y is mapped to [-0.5, 0.5]; otherwise scaled units are the units of y.
     offset : float, array_like of shape (N,) or None
         Known part of the mean of y: what is scaled, and what trees fit, is ``y - offset``.
+    weights : array_like, shape (N,), optional
+        Known relative precisions: the noise variance of row n is sigma^2 / weights[n]. Positive; copied.
 
     Attributes
     ----------
@@ -41,15 +44,17 @@ class Dataset:
     column_names : tuple of str or None
         The names of a frame's columns.
     scale : bool
+    weights : numpy.ndarray, shape (N,), float64, read-only, or None
 
     Raises
     ------
     ValueError
         See `bart.inputs.as_matrix`; also when X and y differ in length or, as frames, in their row labels,
-        and when the range of y overflows or is below the smallest normal number.
+        and when the range of y overflows or is below the smallest normal number. A weight is not positive or not
+        finite, or so small beside the sum of all that sums over rows would lose it.
     """
 
-    def __init__(self, X, y, scale=True, offset=None):
+    def __init__(self, X, y, scale=True, offset=None, weights=None):
         self.scale = check_flag(scale, "scale")
         check_same_index(X, y)
         check_same_index(X, offset, "offset")
@@ -59,6 +64,10 @@ class Dataset:
             raise ValueError(f"X has {matrix.shape[0]} rows, but y has {vector.shape[0]} values")
         if matrix.shape[0] > _MAX_ROWS:
             raise ValueError(f"X has {matrix.shape[0]} rows, at most {_MAX_ROWS} are supported")
+        self.weights = None
+        if weights is not None:
+            check_same_index(X, weights, "weights")
+            self.weights = check_weights(as_vector(weights, "weights"), matrix.shape[0])
         self.X, self.y = _read_only(matrix), _read_only(vector)
         self.n_rows, self.n_dims = matrix.shape
         self.offset = check_offset(offset, self.n_rows)
@@ -99,7 +108,9 @@ class Dataset:
             raise ValueError(f"y is {y[position]:g} at position {position}: its square overflows; use scale=True")
 
     def __repr__(self):
-        return f"Dataset({self.n_rows} rows, {self.n_dims} columns, y from {self.y.min():g} to {self.y.max():g})"
+        weighted = "" if self.weights is None else ", weighted"
+        span = f"y from {self.y.min():g} to {self.y.max():g}"
+        return f"Dataset({self.n_rows} rows, {self.n_dims} columns, {span}{weighted})"
 
     def to_scaled(self, y):
         """Map values from the units of y to scaled units; any shape, float64. Offsets a row are not in them."""

@@ -32,8 +32,8 @@ class Model:
         ``sigma^2 ~ nu lam / chi2_nu`` with lam such that ``P(sigma < sigma_hat) = q``; nu > 0, 0 < q < 1.
     sigma_hat : {"ols", "sd"} or float
         A rough estimate of the noise standard deviation: by least squares, the standard deviation of y with
-        divisor N, or a number in the units of y. "ols" falls back on "sd" where the fit does not exist or is
-        exact, see `bart.priors.estimate_sigma`.
+        divisor N (both weighted by `weights`), or a number in the units of y. "ols" falls back on "sd" where the fit
+        does not exist or is exact, see `bart.priors.estimate_sigma`.
     sigma : float or None
         Fixes the noise standard deviation, in the units of y; nu, q, sigma_hat and noise_shape then have no
         place and are refused.
@@ -58,6 +58,10 @@ class Model:
         prior are those of ``y - offset``. With an outcome that has latent variables the same of them; None: for
         "probit", Phi^-1 of the mean of y. f of the posterior contains an offset that is a number; those of rows are
         given again where there are other rows, see `bart.Posterior.predict`.
+    weights : array_like, shape (N,), optional
+        Known relative precisions of the rows: the noise variance of row n is ``sigma^2 / weights[n]``, so that sigma,
+        and `sigma_hat`, are of a row of weight 1. Positive; not with another outcome than "gaussian". A weight of 2 is
+        not two rows: the number of rows in a node, which decides what rules there are, stays as it is.
 
     Attributes
     ----------
@@ -89,7 +93,7 @@ class Model:
     def __init__(self, X, y, n_trees=200, alpha=0.95, beta=2.0, k=2.0, nu=3.0, q=0.9, sigma_hat="ols",
                  sigma=None, leaf_mean=None, leaf_var=None, scale=True, threshold="uniform", cuts="width",
                  n_cuts=DEFAULT_N_CUTS, dim_weights=None, noise_shape="half", outcome="gaussian",
-                 offset=None):  # fmt: skip
+                 offset=None, weights=None):  # fmt: skip
         self.outcome = resolve_outcome(outcome)
         self.n_trees = check_count(n_trees, "n_trees")
         self.tree_prior = TreePrior(alpha, beta, threshold, cuts, n_cuts, dim_weights)
@@ -115,8 +119,10 @@ class Model:
             _refuse_idle("leaf_var", k=k)
 
         if self.outcome is None:
-            self.dataset = Dataset(X, y, scale, offset)
+            self.dataset = Dataset(X, y, scale, offset, weights)
         else:
+            if weights is not None:
+                raise ValueError(f"weights are for outcome='gaussian', the outcome is {self.outcome.name!r}")
             self.dataset = LatentDataset(X, y, self.outcome, offset)
         self.tree_prior.dim_log_weights(self.dataset.n_dims)  # refuses weights of another length
         self.leaf_prior = self._make_leaf_prior(start, leaf_mean, leaf_var)
@@ -179,7 +185,9 @@ class Model:
 
     def _make_noise_prior(self, nu, q, sigma_hat, shape):
         if isinstance(sigma_hat, str):
-            scaled, self.sigma_hat_method = estimate_sigma(self.dataset.X, self.dataset.y_scaled, sigma_hat)
+            scaled, self.sigma_hat_method = estimate_sigma(
+                self.dataset.X, self.dataset.y_scaled, sigma_hat, self.dataset.weights
+            )
             if scaled == 0:
                 what = "y" if self.dataset.offset is None else "y less its offset"
                 raise ValueError(

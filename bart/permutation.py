@@ -89,7 +89,7 @@ def permuted_model(model, order):
     ----------
     model : bart.Model
     order : ndarray of int, shape (N,)
-        A permutation: row n gets ``y[order[n]]``.
+        A permutation: row n gets ``y[order[n]]``, with its weight.
 
     Returns
     -------
@@ -97,14 +97,14 @@ def permuted_model(model, order):
         Codes and tree prior are shared. A noise prior that was calibrated by least squares is calibrated anew.
     """
     made, data = copy.copy(model), copy.copy(model.dataset)
-    for name in ("y", "y_scaled", "offset"):
+    for name in ("y", "y_scaled", "offset", "weights"):
         value = getattr(data, name)
         if isinstance(value, np.ndarray):
             setattr(data, name, value[order])
             getattr(data, name).flags.writeable = False
     made.dataset, made._domain = data, model.domain
     if model.sigma_hat_method == "ols" and isinstance(model.noise_prior, NoisePrior):
-        scaled, made.sigma_hat_method = estimate_sigma(data.X, data.y_scaled, "ols")
+        scaled, made.sigma_hat_method = estimate_sigma(data.X, data.y_scaled, "ols", data.weights)
         made.sigma_hat = scaled * data.y_range
         prior = model.noise_prior
         # lam is a multiple of sigma_hat^2.

@@ -243,7 +243,7 @@ def sigma_hat(X, y, method="ols"):
     return estimate_sigma(X, y, method)[0]
 
 
-def estimate_sigma(X, y, method="ols"):
+def estimate_sigma(X, y, method="ols", weights=None):
     """Estimate the noise standard deviation, and say how.
 
     Parameters
@@ -254,6 +254,8 @@ def estimate_sigma(X, y, method="ols"):
         "ols": residual standard deviation, divisor N - D - 1, of the least-squares fit with intercept. Where
         that does not exist (N <= D + 1, a design without full rank such as one with a constant column) or is
         0 (an exact fit) the method falls back on "sd". "sd": standard deviation of y with divisor N.
+    weights : (N,) float64, optional
+        Of the squares in both; the estimate is then of a row of weight 1.
 
     Returns
     -------
@@ -269,21 +271,26 @@ def estimate_sigma(X, y, method="ols"):
     if spread == 0:
         return 0.0, "sd"
     z = (y - center) / spread
-    sd = float(np.std(z))
+    root = None if weights is None else np.sqrt(weights)
+    if weights is None:
+        sd = float(np.std(z))
+    else:
+        sd = float(np.sqrt(np.mean(weights * (z - np.average(z, weights=weights)) ** 2)))
     if method == "ols":
         X, _ = as_matrix(X, "X")
         if X.shape[0] != y.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows, but y has {y.shape[0]} values")
-        residual_sd = _residual_sd(X, z)
+        residual_sd = _residual_sd(X, z, root)
         if residual_sd is not None and residual_sd > _EXACT_FIT * sd:
             # Rounded, so that the last bits of a BLAS with another number of threads reach no chain.
             return float(f"{spread * residual_sd:.12g}"), "ols"
     return float(spread * sd), "sd"
 
 
-def _residual_sd(X, y):
-    """Residual standard deviation of y on [1, X], None where it does not exist. QR by blocks of rows, so that
-    no second matrix of the size of X is made."""
+def _residual_sd(X, y, root=None):
+    """Residual standard deviation of y on [1, X], None where it does not exist; with rows times `root`, the roots of
+    their weights, that of a row of weight 1. QR by blocks of rows, so that no second matrix of the size of X is made.
+    """
     n_rows, n_dims = X.shape
     if n_rows <= n_dims + 1:
         return None
@@ -299,6 +306,8 @@ def _residual_sd(X, y):
         block[:, 0] = 1.0
         block[:, 1:-1] = (X[start : start + rows] - center) / half
         block[:, -1] = y[start : start + rows]
+        if root is not None:
+            block *= root[start : start + rows, None]
         factor = np.linalg.qr(np.vstack([factor, block]), mode="r")
     singular = np.linalg.svd(factor[:-1, :-1], compute_uv=False)
     if singular[-1] <= singular[0] * n_rows * np.finfo(np.float64).eps:

@@ -27,7 +27,7 @@ __all__ = ["RunFile", "resume", "write_run"]
 
 _FORMAT = "bart run 1"
 _RUN = "run.npz"
-_DATASET = ("X", "y", "scale", "column_names", "offset")
+_DATASET = ("X", "y", "scale", "column_names", "offset", "weights")
 # Derived from X, y, scale and offset.
 _DERIVED = ("y_scaled", "n_rows", "n_dims", "y_min", "y_max", "y_mid", "y_range")
 # What `resume` may change: the number of draws and of chains, and what changes no draw.
@@ -74,7 +74,8 @@ def model_of_record(record):
         raise ValueError(f"the outcome {outcome['name']!r} is unknown to this version")
     model.outcome = None if outcome is None else OUTCOMES[outcome["name"]]()
     if outcome is None:
-        model.dataset = Dataset(data["X"], data["y"], data["scale"], offset)
+        # Files from before there were weights lack them.
+        model.dataset = Dataset(data["X"], data["y"], data["scale"], offset, data.get("weights"))
     else:
         model.dataset = LatentDataset(data["X"], data["y"], model.outcome, offset)
     names = data["column_names"]

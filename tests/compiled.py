@@ -102,7 +102,7 @@ def make_prior(problem):
 def make_state(problem, tree=None, n_bins=None):
     """A compiled tree bound to the problem's data; `n_bins` - 1 is the most cells that a column's gaps are cut into."""
     bins = {} if n_bins is None else {"n_bins": n_bins}
-    return TreeState(Domain(RankCodes(problem.X), make_prior(problem), **bins), structure=tree)
+    return TreeState(Domain(RankCodes(problem.X), make_prior(problem), **bins), structure=tree, weights=problem.weights)
 
 
 def make_params(problem):

@@ -69,16 +69,19 @@ class Problem:
         Grid points per dimension, equally spaced strictly inside its range.
     dim_weights : sequence (D,), optional
         Weight of each dimension in the draw of a rule; equal by default.
+    weights : sequence (N,), optional
+        The noise variance of row n is ``sigma2 / weights[n]``; 1 by default.
     """
 
     def __init__(self, X, target, sigma2, leaf_var, leaf_mean=0.0, alpha=0.95, beta=2.0, cuts="width",
-                 n_cuts=100, dim_weights=None):
+                 n_cuts=100, dim_weights=None, weights=None):
         self.X = np.array(X, dtype=float)
         self.target = np.array(target, dtype=float)
         self.sigma2, self.leaf_var, self.leaf_mean = float(sigma2), float(leaf_var), float(leaf_mean)
         self.alpha, self.beta, self.cuts, self.n_cuts = float(alpha), float(beta), cuts, n_cuts
         self.n_rows, self.n_dims = self.X.shape
         self.dim_weights = [1.0] * self.n_dims if dim_weights is None else [float(w) for w in dim_weights]
+        self.weights = None if weights is None else [float(w) for w in weights]
         self.values = [sorted(set(self.X[:, d].tolist())) for d in range(self.n_dims)]
         self.codes = [[self.values[d].index(x) for x in self.X[:, d].tolist()] for d in range(self.n_dims)]
         self.cumulative = [self._cumulative(v) for v in self.values]
@@ -148,17 +151,27 @@ class Problem:
     # ------------------------------------------------------------ likelihood
     def _log_likelihood(self, rows):
         """Log of the integral over a leaf value of the Gaussian likelihood of the rows' targets."""
-        k = len(rows)
+        total, weight = self.weighed(rows)
+        precision = [self.weight(n) / self.sigma2 for n in rows]
         r = [float(self.target[n]) - self.leaf_mean for n in rows]
-        total, v = sum(r), self.sigma2 + k * self.leaf_var
-        return (-0.5 * k * math.log(2 * math.pi * self.sigma2) + 0.5 * math.log(self.sigma2 / v)
-                - 0.5 * sum(x * x for x in r) / self.sigma2
+        v = self.sigma2 + weight * self.leaf_var
+        return (0.5 * sum(math.log(p / (2 * math.pi)) for p in precision) + 0.5 * math.log(self.sigma2 / v)
+                - 0.5 * sum(p * x * x for p, x in zip(precision, r, strict=True))
                 + self.leaf_var * total * total / (2 * self.sigma2 * v))
+
+    def weight(self, row):
+        """Weight of a row."""
+        return 1.0 if self.weights is None else self.weights[row]
+
+    def weighed(self, rows):
+        """Sum over the rows of weight (target - leaf_mean), and of their weights."""
+        return (sum(self.weight(n) * (float(self.target[n]) - self.leaf_mean) for n in rows),
+                sum(self.weight(n) for n in rows))
 
     def leaf_posterior_mean(self, rows):
         """Posterior mean of the value of a leaf that holds the rows."""
-        total = sum(float(self.target[n]) - self.leaf_mean for n in rows)
-        return self.leaf_mean + self.leaf_var * total / (self.sigma2 + len(rows) * self.leaf_var)
+        total, weight = self.weighed(rows)
+        return self.leaf_mean + self.leaf_var * total / (self.sigma2 + weight * self.leaf_var)
 
     def leaves(self, tree, rows=None, depth=0):
         """Rows and depth of each leaf, left to right."""

@@ -42,11 +42,11 @@ HEAVY = {
 CASES = [*SAMPLERS, *(pytest.param(name, marks=pytest.mark.long) for name in HEAVY)]
 
 
-def make_model(n_trees, cuts):
+def make_model(n_trees, cuts, weights=None):
     """A model whose noise prior has enough moments for the averages below to have errors."""
     grid = {"cuts": "grid", "n_cuts": 4} if cuts == "grid" else {}
     return bart.Model(X, [-1.0, -0.6, 0.1, 0.3, 0.8, 1.0], n_trees=n_trees, alpha=0.9, beta=0.7, nu=20.0, q=0.5,
-                      k=1.0, leaf_mean=0.1, **grid)
+                      k=1.0, leaf_mean=0.1, weights=weights, **grid)
 
 
 def exact_means(model):
@@ -71,8 +71,9 @@ def run(model, sampler, tree_order, seed, n_sweeps):
     leaves = np.empty(n_sweeps, dtype=int)
     names = ("precision", "sigma2", "f", "f2", "value2", "y2")
     traces = {name: np.empty(n_sweeps) for name in names}
+    root = 1.0 if ensemble.weights is None else np.sqrt(ensemble.weights)
     for i in range(n_sweeps):
-        ensemble.residual[:] = np.sqrt(ensemble.sigma2) * rng.standard_normal(len(X))
+        ensemble.residual[:] = np.sqrt(ensemble.sigma2) * rng.standard_normal(len(X)) / root
         ensemble.sweep()
         tree = ensemble.trees[i % model.n_trees]
         f = sum(state.fit()[2] for state in ensemble.trees)

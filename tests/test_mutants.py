@@ -19,6 +19,7 @@ WITHIN = "test_one_step.py::test_a_sweep_from_an_exact_draw_of_tree_and_values"
 LEVELS = "test_levels.py::test_the_law_is_that_of_the_prior_along_the_shifts"
 JOINT = "test_joint_leaves.py::test_moments_are_those_of_the_joint_law"
 HYPER = "test_hyperpriors.py::test_one_step_given_split_probabilities"
+WEIGHTS = "test_kernel_weights.py::"
 OWN_LOOP = "test_compose.py::test_an_ensemble_makes_the_trees_of_an_own_loop"
 
 MUTANTS = {
@@ -62,6 +63,10 @@ MUTANTS = {
     60: ("old leaf values kept after the target was formed", f"{OWN_LOOP}[pg then local]"),
     61: ("target not formed after leaves were joined", f"{OWN_LOOP}[twice]"),
     62: ("diagonal of the joint factor taken twice", f"{JOINT}[1.0]"),
+    70: ("counts for weights in the mean of a leaf value", f"{WEIGHTS}test_leaf_values_follow_their_posterior"),
+    71: ("counts for weights in log L", f"{LOCAL}[growprune-precise_ties]"),
+    72: ("weights left out of the sum of squares", f"{WEIGHTS}test_joint_law_is_the_prior[growprune-1]"),
+    73: ("counts for weights in the joint law", f"{WEIGHTS}test_moments_of_joint_leaves[1.0]"),
     30: ("candidates of the local move not counted after it", f"{OPTIMAL}[local-line]"),
 }
 

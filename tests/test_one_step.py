@@ -57,7 +57,8 @@ OPTIMAL = {
 }
 BIG = ("pg-5-systematic-0.0-forced", "pg-10-multinomial-None-plain")
 EVERYWHERE = ("pg-2-multinomial-None-plain", "pg-2-killing-0.9-forced")
-SEE = ("line", "plane", "square", "ties", "long_line", "shallow", "weighted", "grid", "triple", "terrace")
+SEE = ("line", "plane", "square", "ties", "long_line", "shallow", "weighted", "grid", "triple", "terrace",
+       "precise_ties")
 STILL = (("perturb", "square"), ("rotate", "square"), ("rotate", "shallow"),    # such a step moves next to nothing
          ("recut", "square"), ("recut", "shallow"))
 
@@ -101,7 +102,7 @@ def particle_cases():
     cases = []
     for sampler, name in product(PARTICLES, SEE):
         few = PARTICLES[sampler][1]["n_particles"] <= 3
-        quick = few and name in ("plane", "ties") or sampler in BIG and name == "weighted"
+        quick = few and name in ("plane", "ties", "precise_ties") or sampler in BIG and name == "weighted"
         quick |= sampler in EVERYWHERE
         marks = [] if quick else [pytest.mark.long]
         cases.append(pytest.param(sampler, name, marks=marks, id=f"{sampler}-{name}"))
@@ -115,7 +116,7 @@ def test_particle_gibbs_leaves_the_posterior_invariant(sampler, name, rng):
 
 def optimal_cases():
     """Each sampler on uneven gaps, on ties and on three dimensions; the rest is long."""
-    quick = ("line", "ties", "cube")
+    quick = ("line", "ties", "cube", "precise_ties")
     return [pytest.param(sampler, name, marks=[] if name in quick else [pytest.mark.long], id=f"{sampler}-{name}")
             for sampler, name in product(OPTIMAL, (*SEE, "cube")) if (sampler.split("-")[0], name) not in STILL]
 

@@ -195,7 +195,8 @@ def own_sweep(states, residual, sampler, params, rng):
 def own_states(ensemble):
     """Trees of one's own, equal to those of an ensemble."""
     model = ensemble.model
-    states = [bart.TreeState(model.codes, model.tree_prior, structure=tree) for tree in ensemble.structures()]
+    states = [bart.TreeState(model.codes, model.tree_prior, structure=tree, weights=model.dataset.weights)
+              for tree in ensemble.structures()]
     for state, other in zip(states, ensemble.trees, strict=True):
         state.leaf_values = other.leaf_values
     return states, ensemble.residual.copy()

@@ -24,7 +24,7 @@ RULES = {"perturb": lambda problem: Perturb(problem), "rotate": lambda problem: 
 # At C = 2 an effective size is at least 1 = .5 C, so that only .9 ever mixes resampling with none.
 SETTINGS = list(product(("multinomial", "systematic", "killing"), (None, 0.9, 0.5, 0.0), ("plain", "forced")))
 FEW = [("multinomial", None, "plain"), ("systematic", 0.9, "forced"), ("killing", None, "forced")]
-LIGHT = ("line", "square", "ties", "shallow", "triple", "triple_line", "pair", "unsplit_root")
+LIGHT = ("line", "square", "ties", "shallow", "triple", "triple_line", "pair", "unsplit_root", "precise_ties")
 HEAVY = ("long_line", "weighted", "grid")
 
 
@@ -66,7 +66,7 @@ def test_particle_gibbs(name, size, setting):
     check_invariant(ParticleGibbs(problem, size, *setting), problem)
 
 
-@pytest.mark.parametrize("name", ["line", "triple", "ties", "grid"])
+@pytest.mark.parametrize("name", ["line", "triple", "ties", "grid", "precise_ties"])
 @pytest.mark.parametrize("kind", [kind for kind in COMPOSED if kind != "cycle-of-mixture"])
 def test_compositions(kind, name):
     problem = PROBLEMS[name]()

@@ -49,7 +49,7 @@ RECUT = {
     "mixed": ((3, 1), {}),
 }
 LIGHT = ("line", "square", "ties", "shallow", "weighted_three", "grid", "triple", "cube", "triple_line", "pair",
-         "unsplit_root", "authors")
+         "unsplit_root", "authors", "precise_ties")
 HEAVY = ("long_line", "weighted", "plane")
 # Particles, option: three and more.
 LARGER = [("pair", 4, "cells"), ("triple_line", 3, "share"), ("triple_line", 3, "subtree-mixed"),

@@ -91,6 +91,19 @@ def authors():
     return Problem([[0.0], [1.0], [2.0], [3.0]], [1.3, -0.4, 0.6, -1.5], 0.5, 1.0, alpha=0.95, beta=0.5)
 
 
+def precise():
+    """As ``plane`` with rows of very different precisions."""
+    X = [[0.0, 0.1], [0.3, 2.0], [1.9, 0.0], [2.0, 0.7]]
+    return Problem(X, [0.9, -0.6, -0.8, 1.1], 0.4, 0.3, 0.2, alpha=0.95, beta=0.25, weights=(0.3, 4.0, 1.0, 0.7))
+
+
+def precise_ties():
+    """As ``ties`` with rows of different precisions."""
+    X = [[0, 5, 1], [0, 5, 1], [1, 5, 1], [1, 5, 3], [4, 5, 3]]
+    return Problem(X, [0.5, 0.7, -0.9, 0.1, 1.6], 0.3, 0.4, 0.1, alpha=0.95, beta=0.25,
+                   weights=(2.5, 0.2, 1.0, 5.0, 0.6))
+
+
 _ALL = (line, plane, square, ties, long_line, shallow, weighted, weighted_three, grid, triple, cube,
-        triple_line, pair, unsplit_root, terrace, authors)
+        triple_line, pair, unsplit_root, terrace, authors, precise, precise_ties)
 PROBLEMS = {f.__name__: f for f in _ALL}

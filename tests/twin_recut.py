@@ -82,7 +82,8 @@ class Recut(RuleMove):
     def log_L(self, rows):
         """Log likelihood of a leaf without the terms of each row alone, which all rules share."""
         p = self.problem
-        total, v = sum(p.target[n] - p.leaf_mean for n in rows), p.sigma2 + len(rows) * p.leaf_var
+        total, weight = p.weighed(rows)
+        v = p.sigma2 + weight * p.leaf_var
         return 0.5 * math.log(p.sigma2 / v) + p.leaf_var * total**2 / (2 * p.sigma2 * v)
 
     def representative(self, rule):

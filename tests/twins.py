@@ -150,7 +150,7 @@ def mutated(problem, mutant):
     if mutant != "sigma for variance":
         return problem
     return Problem(problem.X, problem.target, problem.sigma2, math.sqrt(problem.leaf_var), problem.leaf_mean,
-                   problem.alpha, problem.beta, problem.cuts, problem.n_cuts, problem.dim_weights)
+                   problem.alpha, problem.beta, problem.cuts, problem.n_cuts, problem.dim_weights, problem.weights)
 
 
 # ---------------------------------------------------------------- local moves

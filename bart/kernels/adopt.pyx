@@ -97,6 +97,7 @@ cdef int32_t clear_region(Tree* tree, Work* work, int32_t top) noexcept nogil:
         old = leaf_predicate(tree.labels, tree.itemsize, work.mapped[k])
         work.ops.relabel(tree.labels, tree.itemsize, work.listed[work.leaf_capacity + k], &old, 1, tree.n_rows)
         work.leaf_sum[work.listed[work.leaf_capacity + k]] = work.leaf_sum[work.mapped[k]]
+        work.leaf_weight[work.listed[work.leaf_capacity + k]] = work.leaf_weight[work.mapped[k]]
         k += 1
     return top
 
@@ -124,9 +125,11 @@ cdef void build_tree(Tree* tree, Work* work, int32_t top, int32_t n_history) noe
             work.mapped[left + side] = child + side
             tree.nodes[left + side].can_split = pool.nodes[child + side].can_split
     work.leaf_sum[leaf] = pool.nodes[work.mapped[tree.leaf_node[leaf]]].stat.s
+    work.leaf_weight[leaf] = pool.nodes[work.mapped[tree.leaf_node[leaf]]].stat.w
     for leaf in range(n_outside, tree.n_leaves):        # the region's rows are in its first leaf
         node = work.mapped[tree.leaf_node[leaf]]
         work.leaf_sum[leaf] = pool.nodes[node].stat.s
+        work.leaf_weight[leaf] = pool.nodes[node].stat.w
         pool_label(tree.labels, tree.itemsize, leaf, pool, node, work.columns, work.ops)
 
 

@@ -75,15 +75,16 @@ static double bart_largest(const double *restrict g, int n) {
     return top;
 }
 
-/* For n cuts of a node of `rows` rows and target sum s: g = log of the exponential part of L(l) L(r) / L(eta), and
-   w = its factor sqrt(sigma2 v / (v_l v_r)); returns the largest g. v_k = sigma2 + k leaf_var. */
-static double bart_cut_ratios(double *restrict w, double *restrict g, const double *restrict n_left,
-                              const double *restrict s_left, int n, double rows, double s, double sigma2,
+/* For n cuts of a node of weight `weight` (its rows, unless they carry weights) and target sum s: g = log of the
+   exponential part of L(l) L(r) / L(eta), and w = its factor sqrt(sigma2 v / (v_l v_r)); returns the largest g.
+   v of weight k = sigma2 + k leaf_var. */
+static double bart_cut_ratios(double *restrict w, double *restrict g, const double *restrict w_left,
+                              const double *restrict s_left, int n, double weight, double s, double sigma2,
                               double leaf_var, double leaf_mean) {
-    double v = sigma2 + rows * leaf_var, S = s - rows * leaf_mean, whole = S * S / v, c = 0.5 * leaf_var / sigma2;
+    double v = sigma2 + weight * leaf_var, S = s - weight * leaf_mean, whole = S * S / v, c = 0.5 * leaf_var / sigma2;
     for (int k = 0; k < n; k++) {
-        double v_left = sigma2 + n_left[k] * leaf_var, v_right = sigma2 + (rows - n_left[k]) * leaf_var;
-        double S_left = s_left[k] - n_left[k] * leaf_mean, S_right = S - S_left;
+        double v_left = sigma2 + w_left[k] * leaf_var, v_right = sigma2 + (weight - w_left[k]) * leaf_var;
+        double S_left = s_left[k] - w_left[k] * leaf_mean, S_right = S - S_left;
         double inverse = 1.0 / (v_left * v_right);
         g[k] = c * ((S_left * S_left * v_right + S_right * S_right * v_left) * inverse - whole);
         w[k] = sigma2 * v * inverse;
@@ -105,20 +106,20 @@ static double bart_cut_weights(double *restrict w, const double *restrict g, con
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* For n cuts, what one leaf below a rule adds: of its rows if the rule sent all of them to its side, `rows` with sum s,
-   n_in and s_in are at or below each cut. w times its factor sigma2 / v, g plus its exponent. w times BART_EMPTY where
-   no row is left to it: a cell whose representative empties a leaf may hold gaps that do not. */
+/* For n cuts, what one leaf below a rule adds: of its rows if the rule sent all of them to its side, of weight `weight`
+   with sum s, w_in and s_in are at or below each cut. w times its factor sigma2 / v, g plus its exponent. w times
+   BART_EMPTY where no row is left to it: a cell whose representative empties a leaf may hold gaps that do not. */
 #define BART_EMPTY 1e-6
-static void bart_leaf_factors(double *restrict w, double *restrict g, const double *restrict n_in,
-                              const double *restrict s_in, int n, double rows, double s, int above, double sigma2,
+static void bart_leaf_factors(double *restrict w, double *restrict g, const double *restrict w_in,
+                              const double *restrict s_in, int n, double weight, double s, int above, double sigma2,
                               double leaf_var, double leaf_mean) {
     double c = 0.5 * leaf_var / sigma2, sign = above ? -1.0 : 1.0;
-    double n_base = above ? rows : 0.0, s_base = above ? s : 0.0;
+    double w_base = above ? weight : 0.0, s_base = above ? s : 0.0;
     for (int k = 0; k < n; k++) {
-        double count = n_base + sign * n_in[k];
-        double S = s_base + sign * s_in[k] - count * leaf_mean, inverse = 1.0 / (sigma2 + count * leaf_var);
+        double kept = w_base + sign * w_in[k];
+        double S = s_base + sign * s_in[k] - kept * leaf_mean, inverse = 1.0 / (sigma2 + kept * leaf_var);
         g[k] += c * S * S * inverse;
-        w[k] *= sigma2 * inverse * (count > 0.0 ? 1.0 : BART_EMPTY);
+        w[k] *= sigma2 * inverse * (kept > 0.0 ? 1.0 : BART_EMPTY);
     }
 }
 

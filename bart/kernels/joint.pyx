@@ -1,4 +1,4 @@
-"""What the joint law of all leaf values needs of the rows: counts by pair of leaves, and sums of y by leaf."""
+"""What the joint law of all leaf values needs of the rows: counts (or weights) by pair of leaves, sums of y by leaf."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from bart.kernels.nodeset cimport leaf_predicate
 from bart.kernels.rowops cimport LANES, RowOps, rowops
 from bart.kernels.state cimport TreeState
 from bart.kernels.tree cimport Tree
-from bart.kernels.types cimport NO_MEMORY, OK
+from bart.kernels.types cimport MUTANT, NO_MEMORY, OK, value_at
 
 cdef enum:
     CHUNK = 16_384          # rows whose sets, 2 KB each, are compared while they are in cache
@@ -70,19 +70,41 @@ cdef int count_all(double* counts, int64_t width, Tree** trees, const int64_t* f
     return OK
 
 
-def leaf_statistics(states, const double[::1] y):
+cdef void weigh_pair(double* sums, int64_t width, const Tree* down, const Tree* across,
+                     const double* weights) noexcept nogil:
+    """sums[k, l] += weights of the rows in leaf k of one tree and leaf l of another."""
+    cdef int64_t row
+    for row in range(down.n_rows):
+        sums[value_at(down.labels, down.itemsize, row) * width
+             + value_at(across.labels, across.itemsize, row)] += weights[row]
+
+
+cdef void weigh_all(double* sums, int64_t width, Tree** trees, const int64_t* first, int32_t n_trees,
+                    const double* weights) noexcept nogil:
+    """Lower triangle of Z'WZ, from zeros; of a tree with itself, the diagonal."""
+    cdef int32_t i, j
+    for i in range(n_trees):
+        for j in range(i + 1):
+            weigh_pair(sums + first[i] * width + first[j], width, trees[i], trees[j], weights)
+
+
+def leaf_statistics(states, const double[::1] y, weights=None):
     """Counts by pair of leaves, Z'Z, and sums by leaf, Z'y, of the trees over the same rows.
+
+    With weights Z'WZ and Z'Wy, W = diag(weights).
 
     Parameters
     ----------
     states : list of TreeState
         Leaves are numbered tree after tree, by leaf number within a tree.
     y : (N,) float64
+    weights : (N,) float64, optional
 
     Returns
     -------
     counts : (K, K) float64
-        Rows that are in leaf k and in leaf l, exact; the lower triangle alone, zeros above it.
+        Rows that are in leaf k and in leaf l, exact (the sums of their weights); the lower triangle alone, zeros above
+        it.
     sums : (K,) float64
     """
     cdef int32_t n_trees = len(states), j, most = 0
@@ -103,7 +125,9 @@ def leaf_statistics(states, const double[::1] y):
             total += state.t.n_leaves
             most = max(most, state.t.n_leaves)
         found, sums = np.zeros((total, total)), np.empty(total)
-        if fill(found, sums, np.empty(LANES * most), trees, first, n_trees, y) != OK:
+        if weights is not None and weights.shape != (y.shape[0],):
+            raise ValueError(f"weights must have shape ({y.shape[0]},), got {weights.shape}")
+        if fill(found, sums, np.empty(LANES * most), trees, first, n_trees, y, weights) != OK:
             raise MemoryError("no memory for the sets of rows by leaf")
     finally:
         free(trees)
@@ -111,16 +135,21 @@ def leaf_statistics(states, const double[::1] y):
 
 
 cdef int fill(double[:, ::1] counts, double[::1] sums, double[::1] scratch, Tree** trees, int64_t[::1] first,
-              int32_t n_trees, const double[::1] y) noexcept:
+              int32_t n_trees, const double[::1] y, const double[::1] weights) noexcept:
     """Both results of leaf_statistics."""
+    cdef const double[::1] summed = y if weights is None else np.multiply(y, weights)
+    cdef const double* w = NULL if weights is None or MUTANT(73) else &weights[0]
     cdef const RowOps* ops = rowops()
     cdef int32_t j
     cdef int64_t unused_n
     cdef double unused_s
-    cdef int status
+    cdef int status = OK
     with nogil:
-        status = count_all(&counts[0, 0], counts.shape[0], trees, &first[0], n_trees, ops)
+        if w != NULL:
+            weigh_all(&counts[0, 0], counts.shape[0], trees, &first[0], n_trees, w)
+        else:
+            status = count_all(&counts[0, 0], counts.shape[0], trees, &first[0], n_trees, ops)
         for j in range(n_trees):
-            ops.leaf_sums(&sums[first[j]], &scratch[0], trees[j].labels, trees[j].itemsize, trees[j].n_leaves, &y[0],
-                          trees[j].n_rows, 0, NULL, &unused_n, &unused_s)
+            ops.leaf_sums(&sums[first[j]], &scratch[0], trees[j].labels, trees[j].itemsize, trees[j].n_leaves,
+                          &summed[0], trees[j].n_rows, 0, NULL, &unused_n, &unused_s)
     return status

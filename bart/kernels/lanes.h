@@ -91,6 +91,12 @@ static inline Lanes lanes_add_square(Lanes a, Lanes x) {
     return a;
 }
 
+static inline Lanes lanes_multiply(Lanes a, Lanes x) {
+    a.low = _mm256_mul_pd(a.low, x.low);
+    a.high = _mm256_mul_pd(a.high, x.high);
+    return a;
+}
+
 /* a - w x */
 static inline Lanes lanes_subtract_times(Lanes a, double w, Lanes x) {
     __m256d each = _mm256_set1_pd(w);
@@ -285,6 +291,11 @@ static inline Lanes lanes_add_where(Lanes a, Lanes x, Mask m) {
 
 static inline Lanes lanes_add_square(Lanes a, Lanes x) {
     BART_EACH a.v[l] += x.v[l] * x.v[l];
+    return a;
+}
+
+static inline Lanes lanes_multiply(Lanes a, Lanes x) {
+    BART_EACH a.v[l] *= x.v[l];
     return a;
 }
 

@@ -36,6 +36,7 @@ cdef void begin_looks(Work* work, const double* target) noexcept nogil:
         most = MOST_BITS
     looks.most = 2.0 ** most
     looks.scale = looks.most / top if top > 1e-250 else 1.0
+    looks.weight_scale = looks.most / work.most_weight
 
 
 cdef int reserve_looks(Work* work, int32_t n) noexcept nogil:
@@ -45,7 +46,8 @@ cdef int reserve_looks(Work* work, int32_t n) noexcept nogil:
     if looks.n + n > looks.capacity:
         capacity = 2 * (looks.n + n)
         if (grow(<void**>&looks.look, capacity, sizeof(Look)) or grow(<void**>&looks.sums, capacity * n_bins, 8)
-                or grow(<void**>&looks.weight, capacity * n_bins, 8)):
+                or grow(<void**>&looks.weight, capacity * n_bins, 8)
+                or work.weights != NULL and grow(<void**>&looks.weight_sums, capacity * n_bins, 8)):
             return NO_MEMORY
         looks.capacity = <int32_t>capacity
     if looks.n_nodes + 2 > looks.node_capacity:
@@ -135,6 +137,10 @@ cdef int count_directly(Work* work, int32_t node, const int32_t* dims, int32_t n
         work.ops.histogram(looks.sums + <int64_t>number * columns.n_bins, columns.n_bins, columns.bins,
                            columns.n_dims, dims + first, last - first, rows, pool.nodes[node].stat.n, target,
                            looks.scale, looks.most, <int64_t>1 << looks.shift)
+        if work.weights != NULL:
+            work.ops.histogram(looks.weight_sums + <int64_t>number * columns.n_bins, columns.n_bins, columns.bins,
+                               columns.n_dims, dims + first, last - first, rows, pool.nodes[node].stat.n, work.weights,
+                               looks.weight_scale, looks.most, <int64_t>1 << looks.shift)
         first = last
     return OK
 
@@ -174,6 +180,10 @@ cdef int count_columns(Work* work, int32_t node, const int32_t* dims, int32_t n,
         for b in range(n_bins):
             looks.sums[number * n_bins + b] = (looks.sums[of_parent * n_bins + b]
                                                - looks.sums[of_sibling * n_bins + b])
+        if work.weights != NULL:
+            for b in range(n_bins):
+                looks.weight_sums[number * n_bins + b] = (looks.weight_sums[of_parent * n_bins + b]
+                                                          - looks.weight_sums[of_sibling * n_bins + b])
         looks.look[number].has_sums = True
     return count_directly(work, node, work.missing, found, target) if found > 0 else OK
 
@@ -201,14 +211,29 @@ cdef double* frame_look(double* mass, Work* work, int32_t dim, Look* look) noexc
     return work.looks.weight + (look - work.looks.look) * columns.n_bins
 
 
-cdef int64_t sum_of_look(const Work* work, int32_t node, int32_t number) noexcept nogil:
-    """The integer that stands for the node's target sum."""
-    cdef int64_t n_bins = work.columns.n_bins, packed = 0
-    cdef const int64_t* sums = work.looks.sums + number * n_bins
+cdef inline int64_t total_of(const Work* work, int32_t node, const int64_t* sums) noexcept nogil:
+    """The integer sum over a node's rows, from that of its cells."""
+    cdef int64_t packed = 0
     cdef int32_t k
-    for k in range(<int32_t>n_bins):
+    for k in range(work.columns.n_bins):
         packed += sums[k]
     return packed - (work.pool.nodes[node].stat.n << work.looks.shift)
+
+
+cdef int64_t sum_of_look(const Work* work, int32_t node, int32_t number) noexcept nogil:
+    """The integer that stands for the node's target sum."""
+    return total_of(work, node, work.looks.sums + <int64_t>number * work.columns.n_bins)
+
+
+cdef const int64_t* weights_of_look(int64_t* total, const Work* work, int32_t node, int32_t number) noexcept nogil:
+    """The histogram of the weights and the integer that stands for their sum; NULL where rows carry none."""
+    cdef const int64_t* sums
+    total[0] = 0
+    if work.weights == NULL:
+        return NULL
+    sums = work.looks.weight_sums + <int64_t>number * work.columns.n_bins
+    total[0] = total_of(work, node, sums)
+    return sums
 
 
 cdef void weigh(Work* work, int32_t node, int32_t dim, int32_t number) noexcept nogil:
@@ -217,10 +242,13 @@ cdef void weigh(Work* work, int32_t node, int32_t dim, int32_t number) noexcept 
     cdef Look* look = &looks.look[number]
     cdef double[256] mass
     cdef double* weight = frame_look(mass, work, dim, look)
+    cdef int64_t total_weight
+    cdef const int64_t* of_weights = weights_of_look(&total_weight, work, node, number)
     look.total = work.ops.cut_weights(weight, &look.top, looks.sums + <int64_t>number * work.columns.n_bins, look.first,
                                       look.n_cells, mass, work.pool.nodes[node].stat.n,
                                       sum_of_look(work, node, number), looks.scale, looks.shift, work.leaf.sigma2,
-                                      work.leaf.leaf_var, work.leaf.leaf_mean)
+                                      work.leaf.leaf_var, work.leaf.leaf_mean, of_weights, total_weight,
+                                      looks.weight_scale)
     look.has_weights = True
 
 

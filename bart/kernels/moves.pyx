@@ -1,7 +1,7 @@
 """GrowPrune: the two local moves that change the number of leaves."""
 
 from libc.math cimport exp
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint32_t
 from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport log_split_at, log_stop_at, predicate_of
 from bart.kernels.nodeset cimport NodeSet, add_rule, leaf_set, node_can_split
@@ -12,7 +12,7 @@ from bart.kernels.tree cimport (NONE, ROOT, UNKNOWN, Node, Tree, add_children, b
                                 labels_reserve, remove_children, tree_reserve)
 from bart.kernels.types cimport (ABOVE, AT_MOST, MOVE_GROW, MOVE_PRUNE, MUTANT, NO_MEMORY, OK, Decision, Predicate,
                                  Stat, StepInfo)
-from bart.kernels.workspace cimport Target, Work, add_old_values, reserve_leaves, sum_leaves
+from bart.kernels.workspace cimport Target, Work, add_old_values, reserve_leaves, sum_leaves, sum_weights
 
 
 cdef void begin_info(StepInfo* info, int32_t move) noexcept nogil:
@@ -88,16 +88,24 @@ cdef int32_t count_prunable_after_grow(const Tree* tree, int32_t node, int32_t n
 
 cdef void sum_left(Stat* whole, Stat* left, Work* work, const Tree* tree, const Target* target, int32_t node,
                    const Decision* rule) noexcept nogil:
-    """One read of the residual: the target's sums by leaf, and over the rows that a rule sends left of a leaf."""
+    """One read of the residual: the target's sums by leaf, and over the rows that a rule sends left of a leaf.
+
+    Of the weights another.
+    """
     cdef const Node* p = &tree.nodes[node]
     cdef Predicate goes_left = predicate_of(work.columns, rule.dim, rule.code, AT_MOST)
-    work.ops.leaf_sums(work.leaf_sum, work.lanes, tree.labels, tree.itemsize, tree.n_leaves, target.base,
+    work.ops.leaf_sums(work.leaf_sum, work.lanes, tree.labels, tree.itemsize, tree.n_leaves, target.weighted,
                        tree.n_rows, p.leaf, &goes_left, &left.n, &left.s)
     left.w = left.n
-    left.s += left.n * work.old_value[p.leaf]
+    if work.weights == NULL:
+        sum_weights(work, tree)
+    else:
+        work.ops.leaf_sums(work.leaf_weight, work.lanes, tree.labels, tree.itemsize, tree.n_leaves, work.weights,
+                           tree.n_rows, p.leaf, &goes_left, &left.n, &left.w)
+    left.s += left.w * work.old_value[p.leaf]
     add_old_values(work, tree)
     whole.n = p.n
-    whole.w = p.n
+    whole.w = work.leaf_weight[p.leaf]
     whole.s = work.leaf_sum[p.leaf]
 
 
@@ -146,16 +154,28 @@ cdef int step_grow(Tree* tree, Work* work, StepInfo* info, const Target* target,
         tree.nodes[left_node + 1].can_split = right_can_split
         work.leaf_sum[leaf] = left.s
         work.leaf_sum[new_leaf] = right.s
+        work.leaf_weight[leaf] = left.w
+        work.leaf_weight[new_leaf] = right.w
         work.old_value[new_leaf] = work.old_value[leaf]
         info.changed = 1
         info.root_changed = node == ROOT
     return OK
 
 
+cdef void join_leaves(double* by_leaf, double* scratch, int32_t n_leaves, const uint32_t* renumber) noexcept nogil:
+    """Sums by leaf number, where numbers of a prune become one."""
+    cdef int32_t l
+    for l in range(n_leaves):
+        scratch[l] = by_leaf[l]
+        by_leaf[l] = 0.0
+    for l in range(n_leaves):
+        by_leaf[renumber[l]] += scratch[l]
+
+
 cdef int step_prune(Tree* tree, Work* work, StepInfo* info, const Target* target, const LocalMoves* moves,
                     bitgen_t* rng) noexcept nogil:
     """Prune, the exact inverse of grow. Labels keep their old numbers until the step is finished (`renumber`)."""
-    cdef int32_t n_prunable = list_prunable(work.listed, tree, work), node, left_node, n_growable, l, n_leaves
+    cdef int32_t n_prunable = list_prunable(work.listed, tree, work), node, left_node, n_growable, n_leaves
     cdef Stat whole, left, right
     cdef bint left_can_split, right_can_split
     begin_info(info, MOVE_PRUNE)
@@ -169,7 +189,8 @@ cdef int step_prune(Tree* tree, Work* work, StepInfo* info, const Target* target
     right_can_split = leaf_can_split(tree, left_node + 1, work)
     n_growable = list_growable(work.listed, tree, work) + 1 - left_can_split - right_can_split
     left.n, right.n = tree.nodes[left_node].n, tree.nodes[left_node + 1].n
-    left.w, right.w = left.n, right.n
+    left.w = work.leaf_weight[tree.nodes[left_node].leaf]
+    right.w = work.leaf_weight[tree.nodes[left_node + 1].leaf]
     left.s, right.s = work.leaf_sum[tree.nodes[left_node].leaf], work.leaf_sum[tree.nodes[left_node + 1].leaf]
     whole.n, whole.w, whole.s = left.n + right.n, left.w + right.w, left.s + right.s
     info.log_ratio = -(log_grow(work, tree.nodes[node].depth, &whole, &left, &right, left_can_split, right_can_split)
@@ -177,11 +198,8 @@ cdef int step_prune(Tree* tree, Work* work, StepInfo* info, const Target* target
     if accept(info.log_ratio, rng):
         n_leaves = tree.n_leaves
         remove_children(tree, node, work.renumber)
-        for l in range(n_leaves):
-            work.delta[l] = work.leaf_sum[l]
-            work.leaf_sum[l] = 0.0
-        for l in range(n_leaves):
-            work.leaf_sum[work.renumber[l]] += work.delta[l]
+        join_leaves(work.leaf_sum, work.delta, n_leaves, work.renumber)
+        join_leaves(work.leaf_weight, work.delta, n_leaves, work.renumber)
         work.renumber_pending = True
         info.changed = 1
         info.root_changed = node == ROOT

@@ -138,6 +138,7 @@ cdef void evaluate_root_splits(Work* work, int32_t first, int32_t n_particles, c
     cdef Predicate[BATCH] where
     cdef int64_t[BATCH] n
     cdef double[BATCH] s
+    cdef double[BATCH] w
     cdef int32_t[BATCH] particle
     cdef int32_t c, k, found = 0, child
     cdef Stat left
@@ -149,8 +150,10 @@ cdef void evaluate_root_splits(Work* work, int32_t first, int32_t n_particles, c
             found += 1
         if found == BATCH or (c == n_particles - 1 and found > 0):
             work.ops.masked_sums(n, s, where, found, target, work.columns.n_rows)
+            if work.weights != NULL:
+                work.ops.masked_sums(n, w, where, found, work.weights, work.columns.n_rows)
             for k in range(found):
-                left.n, left.w, left.s = n[k], n[k], s[k]
+                left.n, left.w, left.s = n[k], n[k] if work.weights == NULL else w[k], s[k]
                 child = pool_pair(&work.pool, 0, work.particles[particle[k]].decision.dim,
                                   work.particles[particle[k]].decision.code)
                 pool_set_pair(&work.pool, child, left, &work.leaf)

@@ -17,7 +17,7 @@ from bart.kernels.transpose cimport step_transpose
 from bart.kernels.tree cimport Tree
 from bart.kernels.types cimport MOVE_NONE, NO_MEMORY, OK, StepInfo
 from bart.kernels.workspace cimport (Target, Work, begin_step, keep_nodes, pass_on, reserve_leaves, reserve_target,
-                                     restore_nodes)
+                                     restore_nodes, weigh_target)
 
 MOVES = ("none", "grow", "prune", "change", "swap", "pg", "local", "perturb", "rotate", "insert", "delete",
          "recut", "transpose")
@@ -38,6 +38,7 @@ cdef int run_kernel(Tree* tree, Work* work, StepInfo* info, const Target* target
     if plan.most_kernels > 1 and (reserve_target(work) != OK or keep_nodes(work, tree) != OK):
         return NO_MEMORY
     begin_step(work, tree, target)
+    weigh_target(work, &given)
     status = run_part(tree, work, info, &given, plan, rng)
     if status != OK and plan.most_kernels > 1:              # earlier kernels may have moved the tree
         restore_nodes(tree, work)

@@ -43,6 +43,7 @@ cdef struct Pool:
     int64_t row_capacity
     const void* labels      # of the tree as it stands, while nodes may be described by them; else NULL
     int32_t label_itemsize
+    const double* weights   # of the rows; NULL: all 1
 
 cdef void pool_free(Pool* pool) noexcept nogil
 cdef int pool_reserve(Pool* pool, int32_t n_nodes, int32_t n_splits) noexcept nogil

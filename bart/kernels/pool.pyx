@@ -146,6 +146,8 @@ cdef int list_pair(Stat* left, Pool* pool, int32_t child, const double* target, 
     n_left = ops.partition(end, end + n, &left.s, pool.rows + parent.rows, n, &where, target)
     left.n = n_left
     left.w = n_left
+    if pool.weights != NULL and target != NULL:             # the same lists again
+        ops.partition(end, end + n, &left.w, pool.rows + parent.rows, n, &where, pool.weights)
     memmove(end + n_left, end + n, (n - n_left) * sizeof(uint32_t))
     first.rows = pool.n_rows_used
     pool.nodes[child + 1].rows = pool.n_rows_used + n_left
@@ -202,7 +204,7 @@ cdef int pool_can_split(int32_t node, Pool* pool, const Columns* columns, const 
 
 cdef int pool_split(int32_t* child, Pool* pool, int32_t node, int32_t dim, uint32_t code, const double* target,
                     const Columns* columns, const LeafParams* leaf, const RowOps* ops) noexcept nogil:
-    """Evaluate a rule at a node: two more pool nodes with their statistics over the target."""
+    """Evaluate a rule at a node: two more pool nodes with their statistics over the target, its rows weighted."""
     cdef NodeSet path
     cdef Stat left
     if pool_reserve(pool, 2, 0) != OK:
@@ -218,6 +220,8 @@ cdef int pool_split(int32_t* child, Pool* pool, int32_t node, int32_t dim, uint3
         add_rule(&path, predicate_of(columns, dim, code, AT_MOST))
         ops.masked_sum(&left.n, &left.s, path.where, path.n_where, target, columns.n_rows)
         left.w = left.n
+        if pool.weights != NULL:
+            ops.masked_sum(&left.n, &left.w, path.where, path.n_where, pool.weights, columns.n_rows)
         child[0] = pool_pair(pool, node, dim, code)
     pool_set_pair(pool, child[0], left, leaf)
     return OK

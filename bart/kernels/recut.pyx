@@ -13,7 +13,8 @@ Which nodes are internal, the node's rows, the claims and so w are the same befo
 
 from libc.stdint cimport int32_t, int64_t
 from numpy.random cimport bitgen_t
-from bart.kernels.looks cimport begin_looks, count_columns, find_ranges, frame_look, known_look, sum_of_look
+from bart.kernels.looks cimport (begin_looks, count_columns, find_ranges, frame_look, known_look, sum_of_look,
+                                 weights_of_look)
 from bart.kernels.memory cimport grow
 from bart.kernels.moves cimport begin_info
 from bart.kernels.optimal cimport Weights, draw_decision, draw_subset, log_cell_ratio, share_columns
@@ -87,10 +88,11 @@ cdef void weigh_column(Work* work, int32_t in_pool, int32_t dim, int32_t n_claim
         leaf.sums = work.looks.sums + <int64_t>number * work.columns.n_bins
         leaf.rows = work.pool.nodes[work.claims[i].node].stat.n
         leaf.total = sum_of_look(work, work.claims[i].node, number)
+        leaf.weights = weights_of_look(&leaf.weight, work, work.claims[i].node, number)
         leaf.above = work.claims[i].above
     look.total = work.ops.leaf_cut_weights(weight, &look.top, work.cut_leaves, n_claims, look.first, look.n_cells, mass,
                                            work.looks.scale, work.looks.shift, work.leaf.sigma2, work.leaf.leaf_var,
-                                           work.leaf.leaf_mean)
+                                           work.leaf.leaf_mean, work.looks.weight_scale)
 
 
 cdef int add_column(int32_t* n, Work* work, int32_t node, int32_t dim) noexcept nogil:

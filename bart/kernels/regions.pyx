@@ -46,8 +46,9 @@ cdef int load_region(int32_t* n_old, Work* work, StepInfo* info, const Tree* tre
     cdef const Node* p
     cdef PoolNode* q
     cdef Stat whole
-    whole.n, whole.w, whole.s = tree.n_rows, tree.n_rows, 0.0
+    whole.n, whole.w, whole.s = tree.n_rows, 0.0, 0.0
     for l in range(tree.n_leaves):
+        whole.w += work.leaf_weight[l]
         whole.s += work.leaf_sum[l]
     work.region = 0
     if top == ROOT:
@@ -83,13 +84,14 @@ cdef int load_region(int32_t* n_old, Work* work, StepInfo* info, const Tree* tre
         p = &tree.nodes[work.order[i]]
         q = &pool.nodes[work.mapped[work.order[i]]]
         q.stat.n = p.n
-        q.stat.w = p.n
         if p.left == NONE:
+            q.stat.w = work.leaf_weight[p.leaf]
             q.stat.s = work.leaf_sum[p.leaf]
             if p.parent != NONE:                        # its rows, by one look at the labels
                 q.leaf = p.leaf
                 q.n_where = 1
         else:
+            q.stat.w = pool.nodes[work.mapped[p.left]].stat.w + pool.nodes[work.mapped[p.left + 1]].stat.w
             q.stat.s = pool.nodes[work.mapped[p.left]].stat.s + pool.nodes[work.mapped[p.left + 1]].stat.s
         q.log_L = log_L(&q.stat, &work.leaf)
     return OK

@@ -19,6 +19,8 @@ cdef struct CutLeaf:
     const int64_t* sums     # their histogram
     int64_t rows
     int64_t total           # integer sum of the target
+    const int64_t* weights  # histogram of the rows' weights; NULL: they are 1
+    int64_t weight          # their integer sum
     bint above              # the side
 
 cdef struct RowOps:
@@ -74,6 +76,8 @@ cdef struct RowOps:
     # rows[i][n + l] -= sum over k < n of rows[i][k] panel[8 k + l], l < 8, the terms in order; rows lie `stride` apart
     void (*eliminate)(double* rows, int64_t stride, int64_t n_rows, const double* panel, int64_t n) noexcept nogil
     double (*sum_squares)(const double* r, int64_t n_rows) noexcept nogil
+    double (*sum_products)(const double* a, const double* b, int64_t n_rows) noexcept nogil
+    void (*multiply)(double* out, const double* a, const double* b, int64_t n_rows) noexcept nogil  # out = a b
     # sums[k * n_bins + b] = over the rows (a list, or 0..n-1 where it is NULL) whose bin of column dims[k] is b: `one`
     # a row plus r * scale rounded to an integer, at most `most`, so that a sum holds count and total.
     # bins: (rows, stride)
@@ -82,15 +86,17 @@ cdef struct RowOps:
                       double most, int64_t one) noexcept nogil
     # weight[k] = mass[k] L(l) L(r) / L(eta) exp(-top) for the cut above bin first + k, k < n <= 256, from such sums of
     # a node with `rows` rows and integer total; returns their sum. To rounding: whoever draws by these weights divides
-    # by these very weights
+    # by these very weights. Unless of_weights is NULL: such sums of the rows' weights, which count instead of the rows,
+    # and their integer total; weight_scale is their scale
     double (*cut_weights)(double* weight, double* top, const int64_t* sums, int32_t first, int32_t n,
                           const double* mass, int64_t rows, int64_t total, double scale, int32_t shift, double sigma2,
-                          double leaf_var, double leaf_mean) noexcept nogil
+                          double leaf_var, double leaf_mean, const int64_t* of_weights, int64_t total_weight,
+                          double weight_scale) noexcept nogil
     # weight[k] = mass[k] prod of L(leaf) exp(-top), where the rule is the cut above bin first + k, less where that
     # empties a leaf; returns their sum
     double (*leaf_cut_weights)(double* weight, double* top, const CutLeaf* leaves, int32_t n_leaves, int32_t first,
                                int32_t n, const double* mass, double scale, int32_t shift, double sigma2,
-                               double leaf_var, double leaf_mean) noexcept nogil
+                               double leaf_var, double leaf_mean, double weight_scale) noexcept nogil
     double (*largest)(const double* r, int64_t n_rows) noexcept nogil       # max |r|
 
 cdef RowOps* rowops() noexcept nogil

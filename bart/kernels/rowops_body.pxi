@@ -29,6 +29,7 @@ cdef extern from "lanes.h" nogil:
     Lanes lanes_add(Lanes a, Lanes x)
     Lanes lanes_add_where(Lanes a, Lanes x, Mask m)
     Lanes lanes_add_square(Lanes a, Lanes x)
+    Lanes lanes_multiply(Lanes a, Lanes x)
     Lanes lanes_add_first(Lanes a, const double* x, int32_t n)
     void lanes_add_leaves(Lanes* a, const double* x, const uint8_t* labels, int32_t first, int32_t n_leaves)
     Lanes lanes_add_value(Lanes x, Table table, const uint8_t* labels, int32_t n_values)
@@ -238,6 +239,32 @@ cdef double sum_squares(const double* r, int64_t n_rows) noexcept nogil:
     return total
 
 
+cdef double sum_products(const double* a, const double* b, int64_t n_rows) noexcept nogil:
+    cdef Lanes acc
+    cdef double[LANES] rest
+    cdef double total = 0.0
+    cdef int64_t start
+    cdef int32_t size, whole, i
+    for start in range(0, n_rows, 4096):
+        size = block_size(start, n_rows)
+        whole = size - size % LANES
+        acc = lanes_zero()
+        for i in range(0, whole, 8):
+            acc = lanes_add(acc, lanes_multiply(lanes_load(a + start + i), lanes_load(b + start + i)))
+        for i in range(whole, size):
+            rest[i - whole] = a[start + i] * b[start + i]
+        total += lanes_sum(lanes_add_first(acc, rest, size - whole))
+    return total
+
+
+cdef void multiply(double* out, const double* a, const double* b, int64_t n_rows) noexcept nogil:
+    cdef int64_t i, whole = n_rows - n_rows % LANES
+    for i in range(0, whole, 8):
+        lanes_store(out + i, lanes_multiply(lanes_load(a + i), lanes_load(b + i)))
+    for i in range(whole, n_rows):
+        out[i] = a[i] * b[i]
+
+
 bart_fill_chosen()
 
 cdef RowOps OPS
@@ -258,6 +285,8 @@ OPS.leaf_bits = leaf_bits
 OPS.count_common = count_common
 OPS.eliminate = eliminate
 OPS.sum_squares = sum_squares
+OPS.sum_products = sum_products
+OPS.multiply = multiply
 OPS.histogram = histogram
 OPS.cut_weights = cut_weights
 OPS.leaf_cut_weights = leaf_cut_weights

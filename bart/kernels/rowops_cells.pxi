@@ -7,9 +7,9 @@ cdef extern from "cells.h" nogil:
     void bart_quantise_list(int64_t* q, const double* r, const uint32_t* rows, int n, double scale, double most,
                             int64_t one)
     void bart_unpack(double* n_left, double* s_left, const int64_t* sums, int first, int n, int shift, double unit)
-    double bart_cut_ratios(double* w, double* g, const double* n_left, const double* s_left, int n, double rows,
+    double bart_cut_ratios(double* w, double* g, const double* w_left, const double* s_left, int n, double weight,
                            double s, double sigma2, double leaf_var, double leaf_mean)
-    void bart_leaf_factors(double* w, double* g, const double* n_in, const double* s_in, int n, double rows, double s,
+    void bart_leaf_factors(double* w, double* g, const double* w_in, const double* s_in, int n, double weight, double s,
                            int above, double sigma2, double leaf_var, double leaf_mean)
     void bart_bound_factors(double* w, int n)
     double bart_largest(const double* g, int n)
@@ -74,32 +74,40 @@ cdef void histogram(int64_t* sums, int32_t n_bins, const uint8_t* bins, int32_t 
 
 cdef double cut_weights(double* weight, double* top, const int64_t* sums, int32_t first, int32_t n,
                         const double* mass, int64_t rows, int64_t total, double scale, int32_t shift, double sigma2,
-                        double leaf_var, double leaf_mean) noexcept nogil:
-    cdef double[256] n_left
+                        double leaf_var, double leaf_mean, const int64_t* of_weights, int64_t total_weight,
+                        double weight_scale) noexcept nogil:
+    cdef double[256] w_left
     cdef double[256] s_left
     cdef double[256] g
-    cdef double unit = 1.0 / scale
-    bart_unpack(n_left, s_left, sums, first, n, shift, unit)
-    top[0] = bart_cut_ratios(weight, g, n_left, s_left, n, <double>rows, <double>total * unit, sigma2, leaf_var,
-                             leaf_mean)
+    cdef double unit = 1.0 / scale, w = <double>rows
+    bart_unpack(w_left, s_left, sums, first, n, shift, unit)
+    if of_weights != NULL:
+        bart_unpack(g, w_left, of_weights, first, n, shift, 1.0 / weight_scale)     # g: counts again
+        w = <double>total_weight * (1.0 / weight_scale)
+    top[0] = bart_cut_ratios(weight, g, w_left, s_left, n, w, <double>total * unit, sigma2, leaf_var, leaf_mean)
     return bart_cut_weights(weight, g, mass, n, top[0])
 
 
 cdef double leaf_cut_weights(double* weight, double* top, const CutLeaf* leaves, int32_t n_leaves, int32_t first,
                              int32_t n, const double* mass, double scale, int32_t shift, double sigma2,
-                             double leaf_var, double leaf_mean) noexcept nogil:
-    cdef double[256] n_left
+                             double leaf_var, double leaf_mean, double weight_scale) noexcept nogil:
+    cdef double[256] w_left
     cdef double[256] s_left
+    cdef double[256] counts
     cdef double[256] g
-    cdef double unit = 1.0 / scale
+    cdef double unit = 1.0 / scale, w
     cdef int32_t i, k
     for k in range(n):
         weight[k] = 1.0
         g[k] = 0.0
     for i in range(n_leaves):
-        bart_unpack(n_left, s_left, leaves[i].sums, first, n, shift, unit)
-        bart_leaf_factors(weight, g, n_left, s_left, n, <double>leaves[i].rows, <double>leaves[i].total * unit,
-                          leaves[i].above, sigma2, leaf_var, leaf_mean)
+        bart_unpack(w_left, s_left, leaves[i].sums, first, n, shift, unit)
+        w = <double>leaves[i].rows
+        if leaves[i].weights != NULL:
+            bart_unpack(counts, w_left, leaves[i].weights, first, n, shift, 1.0 / weight_scale)
+            w = <double>leaves[i].weight * (1.0 / weight_scale)
+        bart_leaf_factors(weight, g, w_left, s_left, n, w, <double>leaves[i].total * unit, leaves[i].above, sigma2,
+                          leaf_var, leaf_mean)
         if i % FACTORS == FACTORS - 1:
             bart_bound_factors(weight, n)
             for k in range(n):

@@ -14,8 +14,8 @@ cdef class TreeState:
     cdef Workspace workspace
     cdef object bound           # target given out by an ensemble, with the residual it stands for
     cdef object bound_residual
-    cdef object kept            # after steps on it: (leaf sums, whether the target was formed row by row, whether
-                                # the leaves' values still are those that the residual holds)
+    cdef object kept            # after steps on it: (leaf sums and weights, whether the target was formed row by row,
+                                # whether the leaves' values still are those that the residual holds)
     cdef _take(self, Tree* made)
     cdef bitgen_t* _ready(self, params, rng) except NULL
     cdef bint on_residual       # the third of `kept`, as the step leaves it

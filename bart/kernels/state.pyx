@@ -14,7 +14,7 @@ from bart.kernels.tree cimport (NONE, ROOT, Node, Tree, breadth_first, labels_re
                                 tree_depth, tree_free, tree_init, tree_reserve)
 from bart.kernels.types cimport CANCELLED, NO_MEMORY, OK, TOO_MANY_STAGES, Stat, StepInfo
 from bart.kernels.workspace cimport (Target, Work, Workspace, begin_step, label_rows, reserve_leaves, reserve_target,
-                                     set_leaf_params, settle_labels, sum_leaves)
+                                     set_leaf_params, settle_labels, sum_leaves, weigh_target)
 
 from bart.kernels.particles import take_raised
 from bart.kernels.plan import MOVES
@@ -29,7 +29,7 @@ cdef void draw_values(Tree* tree, Work* work, bitgen_t* rng) noexcept nogil:
     cdef Stat stat
     for l in range(tree.n_leaves):
         p = &tree.nodes[tree.leaf_node[l]]
-        stat.n, stat.w, stat.s = p.n, p.n, work.leaf_sum[l]
+        stat.n, stat.w, stat.s = p.n, work.leaf_weight[l], work.leaf_sum[l]
         p.value = leaf_posterior_mean(&stat, &work.leaf) + leaf_posterior_sd(&stat, &work.leaf) * normal(rng)
 
 
@@ -58,13 +58,17 @@ cdef class TreeState:
         stump.
     workspace : Workspace, optional
         Scratch shared with other trees of the same chain.
+    weights : (N,) float64, optional
+        The noise variance of row n is sigma2 / weights[n], for all trees of the workspace. Default: the workspace's.
     """
 
-    def __cinit__(self, codes, prior=None, structure=None, Workspace workspace=None):
+    def __cinit__(self, codes, prior=None, structure=None, Workspace workspace=None, weights=None):
         self.domain = codes if isinstance(codes, Domain) else Domain(codes, prior)
         self.workspace = Workspace(self.domain) if workspace is None else workspace
         if self.workspace.domain is not self.domain:
             raise ValueError("workspace belongs to another Domain")
+        if weights is not None:
+            self.workspace.weights = weights
         if tree_init(&self.t, self.domain.c.n_rows) != OK:
             raise MemoryError("no memory for a tree")
         if structure is not None:
@@ -216,7 +220,7 @@ cdef class TreeState:
         check_status(status)
         if bound:
             self.bound, self.bound_residual = target, residual
-            sums = np.array([work.leaf_sum[l] for l in range(self.t.n_leaves)])
+            sums = np.array([(work.leaf_sum[l], work.leaf_weight[l]) for l in range(self.t.n_leaves)])
             self.kept = (sums, bool(work.has_target) or not given.is_residual, self.on_residual)
         return (MOVES[info.move], bool(info.changed), bool(info.root_changed), info.log_ratio, self.t.n_leaves,
                 info.n_stages, info.row_visits)
@@ -246,7 +250,7 @@ cdef class TreeState:
             return None
         bits = self._ready(params, rng)
         for l in range(self.t.n_leaves):
-            self.workspace.w.leaf_sum[l] = sums[l]
+            self.workspace.w.leaf_sum[l], self.workspace.w.leaf_weight[l] = sums[l]
         draw_values(&self.t, &self.workspace.w, bits)
         return formed
 
@@ -262,6 +266,7 @@ cdef class TreeState:
         given.is_residual = False
         with nogil:
             begin_step(&self.workspace.w, &self.t, &given)
+            weigh_target(&self.workspace.w, &given)
             sum_leaves(&self.workspace.w, &self.t, &given)
             draw_values(&self.t, &self.workspace.w, bits)
 

@@ -83,7 +83,7 @@ cdef double old_log_posterior(Work* work, Tree* tree, int32_t top, bint with_top
             if (i > 0 or with_top_rule) and not MUTANT(9):
                 total += p.log_rule
         else:
-            stat.n, stat.w, stat.s = p.n, p.n, work.leaf_sum[p.leaf]
+            stat.n, stat.w, stat.s = p.n, work.leaf_weight[p.leaf], work.leaf_sum[p.leaf]
             total += log_L(&stat, &work.leaf)
             if not MUTANT(9):
                 total += log_stop_at(work.columns, p.depth, leaf_can_split(tree, work.order[i], work))
@@ -145,6 +145,7 @@ cdef int commit_subtree(Tree* tree, Work* work, int32_t top) noexcept nogil:
         else:
             p.can_split = work.pool.nodes[node].can_split
             work.leaf_sum[p.leaf] = work.pool.nodes[node].stat.s
+            work.leaf_weight[p.leaf] = work.pool.nodes[node].stat.w
             pool_label(tree.labels, tree.itemsize, p.leaf, &work.pool, node, work.columns, work.ops)
     return OK
 
@@ -165,10 +166,11 @@ cdef void sum_region(Work* work, const Tree* tree, int32_t top, int32_t in_pool)
     """Statistic of a subtree's root in the pool from its leaves' sums."""
     cdef int32_t n = breadth_first(tree, top, work.order), i
     cdef Stat* stat = &work.pool.nodes[in_pool].stat
-    stat.w = stat.n
+    stat.w = 0.0
     stat.s = 0.0
     for i in range(n):
         if is_leaf(tree, work.order[i]):
+            stat.w += work.leaf_weight[tree.nodes[work.order[i]].leaf]
             stat.s += work.leaf_sum[tree.nodes[work.order[i]].leaf]
 
 

@@ -11,8 +11,10 @@ cdef void forget_log_terms(double* log_term, int64_t n) noexcept nogil:
         log_term[k] = NAN
 
 
-cdef double fill_log_term(const LeafParams* leaf, int64_t n) noexcept nogil:
-    """1/2 log(sigma2 / v_n), kept in the table: one logarithm a count and sweep, at most."""
+cdef double fill_log_term(const LeafParams* leaf, const Stat* stat) noexcept nogil:
+    """1/2 log(sigma2 / v), kept in the table where it can be: one logarithm a count and sweep, at most."""
     cdef double leaf_var = sqrt(leaf.leaf_var) if MUTANT(6) else leaf.leaf_var
-    leaf.log_term[n] = 0.5 * log(leaf.sigma2 / (leaf.sigma2 + n * leaf_var))
-    return leaf.log_term[n]
+    cdef double log_term = 0.5 * log(leaf.sigma2 / (leaf.sigma2 + (stat.n if MUTANT(71) else stat.w) * leaf_var))
+    if not leaf.weighted:
+        leaf.log_term[stat.n] = log_term
+    return log_term

@@ -40,6 +40,8 @@ cdef class EnsembleKernel:
         Trees in a fresh random order in each sweep.
     y_range : float
         Units of y per scaled unit, for the traces.
+    weights : (N,) float64, optional
+        The noise variance of row n is sigma2 / weights[n]; may be set between sweeps. None: all 1.
     """
 
     cdef readonly Domain domain
@@ -62,11 +64,12 @@ cdef class EnsembleKernel:
     cdef public int32_t position    # trees updated in the sweep under way; 0 between sweeps
     cdef public int64_t n_changed, n_root_changed, row_visits       # of the sweep under way
     cdef Thresholds thresholds
+    cdef double half_log_weights    # 1/2 sum of log weights
     cdef object old_fit             # of the tree whose target was given out
     cdef object _keep
 
     def __cinit__(self, Domain domain, y, int n_trees, noise, double sigma2, double leaf_mean, double leaf_var,
-                  bint random_order=False, double y_range=1.0):
+                  bint random_order=False, double y_range=1.0, weights=None):
         cdef int32_t j
         self.domain = domain
         self.workspace = Workspace(domain)
@@ -91,6 +94,7 @@ cdef class EnsembleKernel:
         self.sigma2, self.leaf_mean, self.leaf_var = sigma2, leaf_mean, leaf_var
         self.random_order, self.y_range, self.temperature, self.n_threads = random_order, y_range, 1.0, 1
         check_status(reserve_target(&self.workspace.w))
+        self.weights = weights
         self._bind_thresholds()
 
     def __dealloc__(self):
@@ -113,7 +117,24 @@ cdef class EnsembleKernel:
             self.thresholds.grid = <const double* const*><size_t>grid_pointers.ctypes.data
             self.thresholds.n_grid = <const int64_t*><size_t>sizes.ctypes.data
 
+    @property
+    def weights(self):
+        return self.workspace.weights
+
+    @weights.setter
+    def weights(self, weights):
+        self.workspace.weights = weights
+        self.half_log_weights = 0.0 if weights is None else 0.5 * np.log(self.workspace.weights).sum()
+
     # ------------------------------------------------------------------------------------------- one tree, one sweep
+
+    cdef double sum_of_squares(self) noexcept nogil:
+        """SSR = sum of w r^2 of the residual."""
+        cdef Work* work = &self.workspace.w
+        if work.weights == NULL or MUTANT(72):
+            return work.ops.sum_squares(self.r, self.n_rows)
+        work.ops.multiply(work.weighted, work.weights, self.r, self.n_rows)
+        return work.ops.sum_products(work.weighted, self.r, self.n_rows)
 
     cdef int update_tree(self, int32_t j, StepInfo* info, const Plan* plan, bitgen_t* rng) noexcept nogil:
         """Structure given R_j with leaf values integrated out, then leaf values, then the residual of all trees."""
@@ -150,14 +171,15 @@ cdef class EnsembleKernel:
         cdef double ssr
         cdef int32_t i, k, swapped
         if not self.fixed_noise:
-            ssr = self.workspace.w.ops.sum_squares(self.r, self.n_rows)
+            ssr = self.sum_of_squares()
             self.sigma2 = ((self.rate + 0.5 * self.temperature * ssr)
                            / gamma(self.shape + 0.5 * self.temperature * self.n_rows, rng))
         self.n_changed = 0
         self.n_root_changed = 0
         self.row_visits = 0
         # From y, not the residual: what depends on the tree to be redrawn must have no say in its proposals.
-        self.sweep_top = 4.0 * self.workspace.w.ops.largest(self.r if MUTANT(28) else self.y_scaled, self.n_rows)
+        self.sweep_top = (4.0 * self.workspace.w.ops.largest(self.r if MUTANT(28) else self.y_scaled, self.n_rows)
+                          * self.workspace.w.most_weight)
         if self.random_order:
             for i in range(self.n_trees - 1, 0, -1):
                 k = <int32_t>below(i + 1, rng)
@@ -174,12 +196,12 @@ cdef class EnsembleKernel:
         self.n_sweeps = self.n_sweeps + 1           # not +=: the debug build allows no such update without the lock
         if self.n_sweeps % REFRESH == 0:
             self.refresh()
-        ssr = self.workspace.w.ops.sum_squares(self.r, self.n_rows)
+        ssr = self.sum_of_squares()
         for j in range(self.n_trees):
             n_leaves += self.trees[j].n_leaves
             depth = max(depth, tree_depth(self.trees[j]))
         trace[0] = (-0.5 * self.n_rows * log(2.0 * M_PI * self.sigma2) - 0.5 * ssr / self.sigma2
-                    - self.n_rows * log(self.y_range))
+                    - self.n_rows * log(self.y_range) + self.half_log_weights)
         trace[1] = sqrt(self.sigma2) * self.y_range
         trace[2] = n_leaves
         trace[3] = depth

@@ -241,7 +241,31 @@ cdef double sum_squares(const double* r, int64_t n_rows) noexcept nogil:
     return add_sums(team, 0, 1)
 
 
+cdef void sum_products_piece(const Job* job, int64_t first, int64_t last) noexcept nogil:
+    cdef int64_t b
+    for b in range(first // BLOCK, (last + BLOCK - 1) // BLOCK):
+        job.sums[b] = job.ops.sum_products(job.r + b * BLOCK, job.value + b * BLOCK,
+                                           block_end(b * BLOCK, last) - b * BLOCK)
+
+
+cdef double sum_products(const double* a, const double* b, int64_t n_rows) noexcept nogil:
+    cdef TeamState* team = begin_job(sum_products_piece)
+    team.job.r, team.job.value = a, b
+    run_job(team)
+    return add_sums(team, 0, 1)
+
+
 # ------------------------------------------------------------------------------------------------ loops without sums
+
+cdef void multiply_piece(const Job* job, int64_t first, int64_t last) noexcept nogil:
+    job.ops.multiply(job.out + first, job.r + first, job.value + first, last - first)
+
+
+cdef void multiply(double* out, const double* a, const double* b, int64_t n_rows) noexcept nogil:
+    cdef TeamState* team = begin_job(multiply_piece)
+    team.job.out, team.job.r, team.job.value = out, a, b
+    run_job(team)
+
 
 cdef void add_leaf_values_piece(const Job* job, int64_t first, int64_t last) noexcept nogil:
     job.ops.add_leaf_values(job.out + first, job.r + first, job.value, job.n_leaves,
@@ -298,6 +322,8 @@ TABLE.add_leaf_values = add_leaf_values
 TABLE.relabel = relabel
 TABLE.masked_range = masked_range
 TABLE.sum_squares = sum_squares
+TABLE.sum_products = sum_products
+TABLE.multiply = multiply
 
 
 cdef const RowOps* team_rowops() noexcept nogil:

@@ -212,8 +212,9 @@ def final_index(weights, bint forced, rng, int64_t repeats=1):
     return out
 
 
-def tabulated_log_L(double sigma2, double leaf_mean, double leaf_var, const int64_t[::1] n, const double[::1] s):
-    """log L of nodes with counts n and target sums s, through the table."""
+def tabulated_log_L(double sigma2, double leaf_mean, double leaf_var, const int64_t[::1] n, const double[::1] s,
+                    const double[::1] w=None):
+    """log L of nodes with counts n and target sums s, through the table; with weights w, without it."""
     from_counts = np.empty(n.shape[0])
     cdef double[::1] table = np.empty(max(n) + 1), out = from_counts
     cdef LeafParams leaf
@@ -221,8 +222,9 @@ def tabulated_log_L(double sigma2, double leaf_mean, double leaf_var, const int6
     cdef int64_t i
     forget_log_terms(&table[0], table.shape[0] - 1)
     leaf.sigma2, leaf.leaf_mean, leaf.leaf_var, leaf.log_term = sigma2, leaf_mean, leaf_var, &table[0]
+    leaf.weighted = w is not None
     for i in range(n.shape[0]):
-        stat.n, stat.w, stat.s = n[i], n[i], s[i]
+        stat.n, stat.w, stat.s = n[i], n[i] if w is None else w[i], s[i]
         out[i] = log_L(&stat, &leaf)
     return from_counts
 

@@ -149,18 +149,31 @@ cdef class RowLoops:
             self.s[0] = self.ops.sum_squares(&r[0], r.shape[0])
         return self.s[0]
 
+    def sum_products(self, const double[::1] a, const double[::1] b):
+        while self._again():
+            self.s[0] = self.ops.sum_products(&a[0], &b[0], a.shape[0])
+        return self.s[0]
+
+    def multiply(self, const double[::1] a, const double[::1] b):
+        cdef double[::1] out = np.full(a.shape[0], np.nan)
+        while self._again():
+            self.ops.multiply(&out[0], &a[0], &b[0], a.shape[0])
+        return np.asarray(out)
+
     def cut_weights(self, const int64_t[::1] sums, int32_t first, const double[::1] mass, int64_t rows, int64_t total,
-                    double scale, int32_t shift, double sigma2, double leaf_var, double leaf_mean):
+                    double scale, int32_t shift, double sigma2, double leaf_var, double leaf_mean,
+                    const int64_t[::1] weights=None, int64_t total_weight=0, double weight_scale=1.0):
         """(weights, top, their sum) of the cuts above the bins from `first` on, as many as masses."""
         cdef double[::1] weight = np.empty(len(mass))
         while self._again():
             self.s[0] = self.ops.cut_weights(&weight[0], &self.s[1], &sums[0], first, <int32_t>len(mass), &mass[0],
-                                             rows, total, scale, shift, sigma2, leaf_var, leaf_mean)
+                                             rows, total, scale, shift, sigma2, leaf_var, leaf_mean,
+                                             NULL if weights is None else &weights[0], total_weight, weight_scale)
         return np.asarray(weight), self.s[1], self.s[0]
 
     def leaf_cut_weights(self, leaves, int32_t first, const double[::1] mass, double scale, int32_t shift,
                          double sigma2, double leaf_var, double leaf_mean):
-        """The same for leaves (histogram, rows, total, above) below the cut."""
+        """The same for leaves (histogram, rows, total, above) below the cut, without weights of the rows."""
         cdef double[::1] weight = np.empty(len(mass))
         cdef int32_t i, n_leaves = <int32_t>len(leaves)
         cdef CutLeaf* kept = <CutLeaf*>malloc(n_leaves * sizeof(CutLeaf))
@@ -169,9 +182,10 @@ cdef class RowLoops:
             raise MemoryError
         for i, (sums, rows, total, above) in enumerate(leaves):
             kept[i].sums, kept[i].rows, kept[i].total, kept[i].above = &sums[0], rows, total, above
+            kept[i].weights, kept[i].weight = NULL, 0
         while self._again():
             self.s[0] = self.ops.leaf_cut_weights(&weight[0], &self.s[1], kept, n_leaves, first, <int32_t>len(mass),
-                                                  &mass[0], scale, shift, sigma2, leaf_var, leaf_mean)
+                                                  &mass[0], scale, shift, sigma2, leaf_var, leaf_mean, 1.0)
         free(kept)
         return np.asarray(weight), self.s[1], self.s[0]
 

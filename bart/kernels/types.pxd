@@ -49,7 +49,7 @@ cdef inline bint satisfies(const Predicate* where, int32_t n_where, int64_t row)
 cdef struct Stat:
     int64_t n               # rows
     double w                # sum of the rows' weights; n where rows carry no weights
-    double s                # sum of the target over the rows
+    double s                # sum of weight times target over the rows
 
 # A decision at a node: stop, or split by a rule (dim, code). Rows with codes <= code go left.
 cdef struct Decision:

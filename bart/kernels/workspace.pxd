@@ -11,6 +11,7 @@ from bart.kernels.types cimport Decision
 # What a step conditions on, besides the tree.
 cdef struct Target:
     const double* base      # (n_rows,)
+    const double* weighted  # base times the rows' weights, set by `weigh_target`; base itself where they have none
     bint is_residual        # base is y minus ALL trees: the target is base + this tree's leaf values
 
 cdef struct Particle:
@@ -46,8 +47,10 @@ cdef struct Looks:
     int32_t capacity
     Look* look
     int64_t* sums           # (capacity, n_bins), packed as RowOps.histogram has them
+    int64_t* weight_sums    # (capacity, n_bins), the same of the rows' weights; NULL where they have none
     double* weight          # (capacity, n_bins)
     double scale            # the target's integer is its product with scale
+    double weight_scale     # the same of the weights
     double most             # the largest such integer
     int32_t shift           # a row counts as 1 << shift
 
@@ -62,9 +65,13 @@ cdef struct Work:
     LeafParams leaf
     double* log_term        # (n_rows + 1,): the table of `leaf`
     double* target          # (n_rows,), made on first use
+    const double* weights   # (n_rows,): the noise variance of row i is sigma2 / weights[i]; NULL: all 1
+    double most_weight      # the largest
+    double* weighted        # (n_rows,): weights times residual or target; NULL where there are no weights
     Pool pool
     int32_t leaf_capacity   # of the arrays by leaf number and by node
-    double* leaf_sum        # (leaf_capacity,): sum of the target by leaf number
+    double* leaf_sum        # (leaf_capacity,): sum of weight times target by leaf number
+    double* leaf_weight     # (leaf_capacity,): sum of the rows' weights by leaf number
     double* old_value       # leaf values that the residual still holds, by label
     double* delta
     double* lanes           # (8 leaf_capacity,)
@@ -107,7 +114,9 @@ cdef int reserve_particles(Work* work, int32_t n_particles) noexcept nogil
 cdef int reserve_queue(Particle* particle, int32_t n) noexcept nogil
 cdef const double* sum_leaves_and_target(Work* work, const Tree* tree, const Target* target) noexcept nogil
 cdef int reserve_target(Work* work) noexcept nogil
+cdef void weigh_target(Work* work, Target* target) noexcept nogil
 cdef void begin_step(Work* work, const Tree* tree, const Target* target) noexcept nogil
+cdef void sum_weights(Work* work, const Tree* tree) noexcept nogil
 cdef void add_old_values(Work* work, const Tree* tree) noexcept nogil
 cdef void sum_leaves(Work* work, const Tree* tree, const Target* target) noexcept nogil
 cdef void settle_labels(Tree* tree, Work* work) noexcept nogil
@@ -119,3 +128,4 @@ cdef void restore_nodes(Tree* tree, Work* work) noexcept nogil
 cdef class Workspace:
     cdef Work w
     cdef readonly Domain domain
+    cdef object kept_weights

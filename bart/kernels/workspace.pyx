@@ -1,5 +1,7 @@
 """Scratch of one chain: allocated once, grown geometrically, reused by every step."""
 
+import numpy as np
+
 from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
@@ -12,6 +14,28 @@ from bart.kernels.rowops cimport LANES, rowops
 from bart.kernels.suffstat cimport forget_log_terms
 from bart.kernels.tree cimport NONE, ROOT, Node, Tree
 from bart.kernels.types cimport MUTANT, NO_MEMORY, OK, Predicate
+
+# Of the sum of all weights to the least. A node's weight and sum are often its parent's less its sibling's: beyond, a
+# light row would be left with too few digits.
+MOST_WEIGHT_RATIO = 1e10
+
+
+def check_weights(weights, n_rows, name="weights"):
+    """Weights of the rows as a read-only float64 copy; ValueError naming the first bad one."""
+    weights = np.array(weights, dtype=np.float64)
+    if weights.shape != (n_rows,):
+        raise ValueError(f"{name} must have shape ({n_rows},), got {weights.shape}")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+    if len(bad):
+        raise ValueError(f"{name}[{bad[0]}] = {weights[bad[0]]} is not positive and finite")
+    least = int(weights.argmin())
+    with np.errstate(over="ignore"):
+        ratio = (weights / weights[least]).sum()
+    if ratio > MOST_WEIGHT_RATIO:
+        raise ValueError(f"{name}[{least}] = {weights[least]} is {ratio:.3g} times smaller than the sum of all, more "
+                         f"than {MOST_WEIGHT_RATIO:g} times")
+    weights.flags.writeable = False
+    return weights
 
 
 cdef void set_leaf_params(Work* work, double sigma2, double leaf_mean, double leaf_var) noexcept nogil:
@@ -31,7 +55,8 @@ cdef int reserve_leaves(Work* work, int32_t n_leaves) noexcept nogil:
     if n_leaves <= work.leaf_capacity:
         return OK
     n = n if n > n_leaves else n_leaves
-    if (grow(<void**>&work.leaf_sum, n, sizeof(double)) or grow(<void**>&work.old_value, n, sizeof(double))
+    if (grow(<void**>&work.leaf_sum, n, sizeof(double)) or grow(<void**>&work.leaf_weight, n, sizeof(double))
+            or grow(<void**>&work.old_value, n, sizeof(double))
             or grow(<void**>&work.delta, n, sizeof(double)) or grow(<void**>&work.lanes, LANES * n, sizeof(double))
             or grow(<void**>&work.log_count, n, sizeof(double))
             or grow(<void**>&work.renumber, n, sizeof(uint32_t)) or grow(<void**>&work.order, 2 * n, sizeof(int32_t))
@@ -81,6 +106,14 @@ cdef int reserve_target(Work* work) noexcept nogil:
     return OK if work.target != NULL else NO_MEMORY
 
 
+cdef void weigh_target(Work* work, Target* target) noexcept nogil:
+    """What the sums of a step are made of."""
+    target.weighted = target.base
+    if work.weights != NULL:
+        work.ops.multiply(work.weighted, work.weights, target.base, work.columns.n_rows)
+        target.weighted = work.weighted
+
+
 cdef void begin_step(Work* work, const Tree* tree, const Target* target) noexcept nogil:
     """Note the leaf values that the residual holds. Arrays for the tree's leaves must have been reserved."""
     cdef int32_t l
@@ -91,31 +124,56 @@ cdef void begin_step(Work* work, const Tree* tree, const Target* target) noexcep
 
 
 cdef void sum_leaves(Work* work, const Tree* tree, const Target* target) noexcept nogil:
-    """leaf_sum = sums of the target by leaf: the residual's sum plus count times leaf value, nothing un-subtracted."""
+    """leaf_sum = sums of the target by leaf: the residual's sum plus weight times leaf value, nothing un-subtracted."""
     cdef int64_t unused_n
     cdef double unused_s
-    work.ops.leaf_sums(work.leaf_sum, work.lanes, tree.labels, tree.itemsize, tree.n_leaves, target.base,
+    work.ops.leaf_sums(work.leaf_sum, work.lanes, tree.labels, tree.itemsize, tree.n_leaves, target.weighted,
                        tree.n_rows, 0, NULL, &unused_n, &unused_s)
+    sum_weights(work, tree)
     add_old_values(work, tree)
 
 
 cdef const double* sum_leaves_and_target(Work* work, const Tree* tree, const Target* target) noexcept nogil:
-    """The same sums, and R_j row by row, eq. (residual), in one pass. Room for the target must have been reserved."""
+    """The same sums, and R_j row by row, eq. (residual), in one pass. Room for the target must have been reserved.
+
+    Returns R_j, times the weights where there are any.
+    """
     if not target.is_residual:
         sum_leaves(work, tree, target)
-        return target.base
+        return target.weighted
+    if work.weights != NULL:
+        sum_leaves(work, tree, target)
+        work.ops.add_leaf_values(work.target, target.base, work.old_value, tree.n_leaves, tree.labels, tree.itemsize,
+                                 tree.n_rows)
+        work.ops.multiply(work.weighted, work.weights, work.target, tree.n_rows)
+        work.has_target = True
+        return work.weighted
     work.ops.leaf_sums_and_add(work.leaf_sum, work.lanes, work.target, work.old_value, tree.labels, tree.itemsize,
                                tree.n_leaves, target.base, tree.n_rows)
+    sum_weights(work, tree)
     add_old_values(work, tree)
     work.has_target = True
     return work.target
 
 
+cdef void sum_weights(Work* work, const Tree* tree) noexcept nogil:
+    """leaf_weight = sums of the weights by leaf. Made anew in each step, so that weights may change between steps."""
+    cdef int64_t unused_n
+    cdef double unused_s
+    cdef int32_t l
+    if work.weights == NULL:
+        for l in range(tree.n_leaves):
+            work.leaf_weight[l] = tree.nodes[tree.leaf_node[l]].n
+    else:
+        work.ops.leaf_sums(work.leaf_weight, work.lanes, tree.labels, tree.itemsize, tree.n_leaves, work.weights,
+                           tree.n_rows, 0, NULL, &unused_n, &unused_s)
+
+
 cdef void add_old_values(Work* work, const Tree* tree) noexcept nogil:
-    """From sums of the residual to sums of the target: count times the leaf value that it holds."""
+    """From sums of the residual to sums of the target: weight times the leaf value that it holds."""
     cdef int32_t l
     for l in range(tree.n_leaves):
-        work.leaf_sum[l] += tree.nodes[tree.leaf_node[l]].n * work.old_value[l]
+        work.leaf_sum[l] += work.leaf_weight[l] * work.old_value[l]
 
 
 cdef void settle_labels(Tree* tree, Work* work) noexcept nogil:
@@ -142,7 +200,10 @@ cdef void pass_on(Tree* tree, Work* work, Target* target) noexcept nogil:
             work.ops.add_leaf_values(work.target, target.base, work.old_value, tree.n_leaves + 1, tree.labels,
                                      tree.itemsize, tree.n_rows)
             work.has_target = True
+            if work.weights != NULL:
+                work.ops.multiply(work.weighted, work.weights, work.target, tree.n_rows)
         target.base = work.target
+        target.weighted = work.target if work.weights == NULL else work.weighted
         target.is_residual = False
     if not target.is_residual and not MUTANT(60):
         for l in range(tree.n_leaves):                      # a kernel may have made more leaves than there were
@@ -208,17 +269,45 @@ cdef class Workspace:
         self.w.subset = self.w.dims + domain.c.n_dims
         self.w.shared_subset = self.w.subset + domain.c.n_dims
         self.w.missing = self.w.shared_subset + domain.c.n_dims
+        self.w.most_weight = 1.0
+
+    @property
+    def weights(self):
+        """(n_rows,) float64: the noise variance of row i is sigma2 / weights[i]; None: all 1. Set between steps."""
+        return self.kept_weights
+
+    @weights.setter
+    def weights(self, weights):
+        cdef const double[::1] given
+        self.w.leaf.sigma2 = -1.0                       # no logarithm is kept
+        self.w.looks.capacity = 0                       # they are made anew, with or without sums of weights
+        if weights is None:
+            self.w.weights, self.w.leaf.weighted, self.w.most_weight = NULL, False, 1.0
+            self.w.pool.weights = NULL
+            self.kept_weights = None
+            return
+        weights = check_weights(weights, self.w.columns.n_rows)
+        given = weights
+        if self.w.weighted == NULL:
+            self.w.weighted = <double*>malloc(self.w.columns.n_rows * sizeof(double))
+            if self.w.weighted == NULL:
+                raise MemoryError("no memory for weights of the rows")
+        self.kept_weights = weights
+        self.w.weights, self.w.leaf.weighted, self.w.most_weight = &given[0], True, weights.max()
+        self.w.pool.weights = self.w.weights
 
     def __dealloc__(self):
         cdef int32_t k
         for k in range(self.w.n_particles):
             free(self.w.particles[k].queue)
             free(self.w.offspring[k].queue)
-        for array in (<size_t>self.w.log_term, <size_t>self.w.target,
-                      <size_t>self.w.leaf_sum, <size_t>self.w.old_value, <size_t>self.w.delta, <size_t>self.w.lanes,
+        for array in (<size_t>self.w.log_term, <size_t>self.w.target, <size_t>self.w.weighted,
+                      <size_t>self.w.leaf_sum, <size_t>self.w.leaf_weight, <size_t>self.w.old_value,
+                      <size_t>self.w.delta, <size_t>self.w.lanes,
                       <size_t>self.w.log_count, <size_t>self.w.renumber, <size_t>self.w.order, <size_t>self.w.listed,
                       <size_t>self.w.mapped, <size_t>self.w.dims, <size_t>self.w.share, <size_t>self.w.looks.table,
                       <size_t>self.w.looks.look, <size_t>self.w.looks.sums, <size_t>self.w.looks.weight,
+                      <size_t>self.w.looks.weight_sums,
                       <size_t>self.w.particles, <size_t>self.w.offspring, <size_t>self.w.log_weight,
                       <size_t>self.w.weight, <size_t>self.w.ancestor, <size_t>self.w.spare,
                       <size_t>self.w.kept_nodes, <size_t>self.w.claims, <size_t>self.w.cut_leaves):

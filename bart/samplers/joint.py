@@ -22,7 +22,8 @@ class JointLeaves(BetweenSweeps):
     Notes
     -----
     mu | trees, sigma2 ~ N(A^-1 b, A^-1) with A = Z'Z / s2 + I / leaf_var, b = Z'y / s2 + leaf_mean / leaf_var and
-    s2 = sigma2 / temperature; Z holds the leaf indicators of all trees, one column for each of the K leaves.
+    s2 = sigma2 / temperature; Z holds the leaf indicators of all trees, one column for each of the K leaves. With
+    weights of the rows Z'WZ and Z'Wy, W = diag(weights), in place of Z'Z and Z'y: n_trees^2 / 2 passes over the rows.
 
     See `Levels` for when it is done. The cost grows as K^3 and the memory as 16 K^2 bytes: it is made for K in the
     thousands. Where rounding leaves A not definite (sigma2 below some 1e-10 of N leaf_var) the
@@ -32,7 +33,7 @@ class JointLeaves(BetweenSweeps):
     name = "joint"
 
     def redraw(self, kernel, rng):
-        counts, sums = leaf_statistics(kernel.states, kernel.y)
+        counts, sums = leaf_statistics(kernel.states, kernel.y, kernel.weights)
         values = draw_values(counts, sums, kernel.sigma2 / kernel.temperature, kernel.leaf_mean, kernel.leaf_var, rng)
         if values is not None:
             kernel.set_leaf_values(values)
@@ -44,9 +45,9 @@ def draw_values(counts, sums, sigma2, leaf_mean, leaf_var, rng):
     Parameters
     ----------
     counts : (K, K) float64
-        Lower triangle of Z'Z; overwritten.
+        Lower triangle of Z'Z (or Z'WZ); overwritten.
     sums : (K,) float64
-        Z'y.
+        Z'y (or Z'Wy).
     sigma2, leaf_mean, leaf_var : float
     rng : numpy.random.Generator
 
