@@ -15,7 +15,8 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import validate_data
 
 from .classifier import BARTClassifier
-from .inputs import check_choice
+from .data import check_offset
+from .inputs import as_vector, check_choice
 from .predictive import mixture_quantiles, new_offset
 from .priors import DEFAULT_N_CUTS
 from .probabilities import all_draws, mean_of_draws
@@ -98,8 +99,8 @@ class BARTRegressor(RegressorMixin, BARTEstimator):
     Notes
     -----
     Chipman, George & McCulloch (2010), BART: Bayesian additive regression trees. The draws are exact draws of a Markov
-    chain that leaves the posterior invariant; how far it has come is what `r_hat_` says. Sample weights are not
-    supported.
+    chain that leaves the posterior invariant; how far it has come is what `r_hat_` says. The `sample_weight` of `fit`
+    is a known relative precision, see there; new rows are predicted with the noise of a row of weight 1.
 
     Examples
     --------
@@ -143,7 +144,7 @@ class BARTRegressor(RegressorMixin, BARTEstimator):
 
     _model_names = (*BARTEstimator._model_names, "nu", "q", "sigma_hat", "sigma")
 
-    def fit(self, X, y, offset=None):
+    def fit(self, X, y, sample_weight=None, offset=None):
         """Sample the posterior.
 
         Parameters
@@ -152,6 +153,9 @@ class BARTRegressor(RegressorMixin, BARTEstimator):
             Finite numbers.
         y : array_like, shape (n_samples,)
             Not constant, unless `sigma` or a number for `sigma_hat` is given.
+        sample_weight : array_like, shape (n_samples,), optional
+            Known relative precisions: the noise variance of row n is ``sigma^2 / sample_weight[n]``. Rows of weight 0
+            are left out. A weight of 2 is NOT two rows: repeat the row for that.
         offset : array_like, shape (n_samples,), optional
             Known part of the mean of each row: the trees fit ``y - offset``. Predictions then ask for those of
             their rows.
@@ -161,7 +165,10 @@ class BARTRegressor(RegressorMixin, BARTEstimator):
         self
         """
         X, y = validate_data(self, X, y, y_numeric=True, ensure_min_samples=2)
-        return self._fit(X, y, ("sigma", "log_likelihood"), offset=offset)
+        kept, weights = _weighted_rows(y, sample_weight)
+        if not kept.all():
+            X, y, offset = X[kept], y[kept], _offset_of(offset, kept)
+        return self._fit(X, y, ("sigma", "log_likelihood"), offset=offset, weights=weights)
 
     def predict(self, X, return_std=False, quantiles=None, interval=None, kind="mean", offset=None):
         """Posterior mean at new rows and, where asked for, how sure it is.
@@ -254,3 +261,24 @@ class BARTRegressor(RegressorMixin, BARTEstimator):
             rng = self._generator(random_state)
             f += self.posterior_["sigma"][:, :, None] * rng.standard_normal(f.shape)
         return f
+
+
+def _weighted_rows(y, weights):
+    """Which rows have a weight above 0, and their weights; all rows and None where none are given."""
+    if weights is None:
+        return np.ones(len(y), dtype=bool), None
+    weights = as_vector(weights, "sample_weight")
+    if len(weights) != len(y):
+        raise ValueError(f"sample_weight has {len(weights)} values, but X has {len(y)} rows")
+    if weights.min() < 0:
+        raise ValueError(f"sample_weight is negative, {weights.min():g}, at position {weights.argmin()}")
+    kept = weights > 0
+    if kept.sum() < 2:
+        raise ValueError(f"sample_weight is zero in all rows but {kept.sum()}; two are needed")
+    return kept, weights[kept]
+
+
+def _offset_of(offset, kept):
+    """The offset of some rows."""
+    offset = check_offset(offset, len(kept))
+    return offset[kept] if isinstance(offset, np.ndarray) else offset

@@ -9,7 +9,7 @@ import numpy as np
 from .data import check_rows
 from .diagnostics import _import_arviz
 from .inputs import as_vector, check_count
-from .predictive import log_density_of, new_offset
+from .predictive import check_gaussian, check_new_weights, log_density_of, new_offset
 from .storage import atomic_file
 
 __all__ = ["arviz_object", "log_likelihood_blocks", "pointwise_log_likelihood", "write_coda"]
@@ -17,44 +17,50 @@ __all__ = ["arviz_object", "log_likelihood_blocks", "pointwise_log_likelihood", 
 _OF_SAMPLER = ("tree_changed", "root_changed", "row_visits", "seconds")
 
 
-def _data_of(post, X, y, model, offset):
-    """Rows, responses and offsets from (X, y, offset) or from a model, checked."""
+def _data_of(post, X, y, model, offset, weights):
+    """Rows, responses, offsets and weights (None: all 1) from what was given or from a model, checked."""
     if model is not None:
-        if X is not None or y is not None or offset is not None:
-            raise ValueError("model has no effect beside X, y and offset: give one of them")
+        if any(given is not None for given in (X, y, offset, weights)):
+            raise ValueError("model has no effect beside X, y, offset and weights: give one of them")
         from .inclusion import check_same_model
 
         check_same_model(post.header, model)
         data = model.dataset
-        return data.X, data.y, data.offset if isinstance(data.offset, np.ndarray) else None
+        return data.X, data.y, data.offset if isinstance(data.offset, np.ndarray) else None, data.weights
     if X is None or y is None:
         raise ValueError(f"{'X' if X is None else 'y'} is missing: the run keeps no data, give X and y, or model=")
     X, y = check_rows(X, post.header["n_dims"], post.header["column_names"], "X"), as_vector(y, "y")
     if len(X) != len(y):
         raise ValueError(f"X has {len(X)} rows, but y has {len(y)} values")
-    return X, y, new_offset(post.header, offset, len(X))
+    if weights is not None:
+        check_gaussian(post, "weights=")
+    return X, y, new_offset(post.header, offset, len(X)), check_new_weights(weights, len(X))
 
 
-def log_likelihood_blocks(post, X=None, y=None, model=None, every=1, n_threads=1, offset=None):
+def log_likelihood_blocks(post, X=None, y=None, model=None, every=1, n_threads=1, offset=None, weights=None):
     """`Posterior.log_likelihood_blocks`."""
     check_count(every, "every")
     check_count(n_threads, "n_threads")
-    X, y, offset = _data_of(post, X, y, model, offset)
-    return _blocks(post, X, y, offset, every, n_threads, log_density_of(post, y))
+    X, y, offset, weights = _data_of(post, X, y, model, offset, weights)
+    return _blocks(post, X, y, offset, weights, every, n_threads, log_density_of(post, y))
 
 
-def _blocks(post, X, y, offset, every, n_threads, log_density):
+def _blocks(post, X, y, offset, weights, every, n_threads, log_density):
     sigma = post["sigma"][:, ::every]
+    root = None if weights is None else np.sqrt(weights)
     for block in post._predict_blocks(X, every=every, n_threads=n_threads, offset=offset):
         spread = sigma[block.chain, block.draws, None]
+        if root is not None:
+            spread = spread / root[block.rows]
         yield block._replace(values=log_density(y[block.rows], block.values, spread))
 
 
-def pointwise_log_likelihood(post, X=None, y=None, model=None, every=1, n_threads=1, out=None, offset=None):
+def pointwise_log_likelihood(post, X=None, y=None, model=None, every=1, n_threads=1, out=None, offset=None,
+                             weights=None):  # fmt: skip
     """`Posterior.pointwise_log_likelihood`."""
     check_count(every, "every")
     check_count(n_threads, "n_threads")
-    X, y, offset = _data_of(post, X, y, model, offset)
+    X, y, offset, weights = _data_of(post, X, y, model, offset, weights)
     log_density = log_density_of(post, y)
     shape = (post.n_chains, len(range(0, post.n_draws, every)), len(X))
     if out is None:
@@ -62,23 +68,23 @@ def pointwise_log_likelihood(post, X=None, y=None, model=None, every=1, n_thread
     elif not isinstance(out, np.ndarray) or out.shape != shape or out.dtype.kind != "f":
         found = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
         raise ValueError(f"out must be a floating-point array of shape {shape}, got {found}")
-    for block in _blocks(post, X, y, offset, every, n_threads, log_density):
+    for block in _blocks(post, X, y, offset, weights, every, n_threads, log_density):
         out[block.chain, block.draws, block.rows] = block.values
     return out
 
 
-def arviz_object(post, X=None, y=None, model=None, log_likelihood=False, n_threads=1, offset=None):
+def arviz_object(post, X=None, y=None, model=None, log_likelihood=False, n_threads=1, offset=None, weights=None):
     """`Posterior.to_arviz`."""
     arviz = _import_arviz()
     wants_data = model is not None or X is not None or y is not None
     if log_likelihood and not wants_data:
         raise ValueError("log_likelihood=True needs the data, which the run does not keep: give X and y, or model=")
-    for name, value in (("X", X), ("offset", offset)):
+    for name, value in (("X", X), ("offset", offset), ("weights", weights)):
         if value is not None and not log_likelihood:
             raise ValueError(f"{name} has no effect without log_likelihood=True")
     check_count(n_threads, "n_threads")
     if log_likelihood or model is not None:
-        X, y, known = _data_of(post, X, y, model, offset)
+        X, y, known, weights = _data_of(post, X, y, model, offset, weights)
     elif wants_data:
         y = as_vector(y, "y")
     groups = {}
@@ -90,7 +96,8 @@ def arviz_object(post, X=None, y=None, model=None, log_likelihood=False, n_threa
         groups[prefix + "posterior"] = {key: copies[key] for key in copies if key not in _OF_SAMPLER}
         groups[prefix + "sample_stats"] = {key: copies[key] for key in _OF_SAMPLER}
     if log_likelihood:
-        groups["log_likelihood"] = {"y": pointwise_log_likelihood(post, X, y, n_threads=n_threads, offset=known)}
+        found = pointwise_log_likelihood(post, X, y, n_threads=n_threads, offset=known, weights=weights)
+        groups["log_likelihood"] = {"y": found}
     if wants_data:
         groups["observed_data"] = {"y": np.array(y)}
     if int(arviz.__version__.split(".")[0]) >= 1:

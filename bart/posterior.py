@@ -10,7 +10,7 @@ from .diagnostics import summarise
 from .inputs import check_count
 from .ladder import Tempering
 from .outcomes import GAUSSIAN
-from .predictive import mixture_quantiles, new_offset, outcome_noise
+from .predictive import check_new_weights, mixture_quantiles, new_offset, outcome_noise
 from .probabilities import predict_proba
 from .progress import Bar
 from .storage import read_record, write_record
@@ -161,7 +161,7 @@ class Posterior(PosteriorViews):
         return sum(trace.nbytes for trace in self.sweeps.values()) + sum(part.nbytes for part in forests)
 
     def predict(self, X, draws=False, quantiles=None, interval=None, every=1, progress=False, n_threads=1,
-                kind="mean", seed=None, offset=None):  # fmt: skip
+                kind="mean", seed=None, offset=None, weights=None):  # fmt: skip
         """Posterior of f, or of new outcomes y = f + noise, at new rows, in the units of y (latent ones for
         probit), the offset included.
 
@@ -190,6 +190,9 @@ class Posterior(PosteriorViews):
         offset : float or array-like, shape (n,), optional
             Of the new rows, added to f: needed where the model had one for each row (0.0 gives f alone), and refused
             elsewhere, as f contains an offset that is a number.
+        weights : array-like, shape (n,), optional
+            Of the rows, with kind="outcome": the noise variance of row n is sigma^2 / weights[n] in each draw. 1 by
+            default, whatever those of the run were.
 
         Returns
         -------
@@ -209,10 +212,10 @@ class Posterior(PosteriorViews):
         quantiles and intervals, all draws of a block of rows.
         """
         levels = quantile_levels(quantiles, interval)
-        sigma, noise = outcome_noise(self, kind, check_count(every, "every"), draws, seed)
+        sigma, noise = outcome_noise(self, kind, check_count(every, "every"), draws, seed, weights)
         forests = self._forests(burn=False)
         X = self._check_new(X)
-        offset = new_offset(self.header, offset, len(X))
+        offset, weights = new_offset(self.header, offset, len(X)), check_new_weights(weights, len(X))
         n_kept = len(range(0, self.n_draws, every))
         check_count(n_threads, "n_threads")
         total = np.zeros(len(X))
@@ -225,6 +228,7 @@ class Posterior(PosteriorViews):
                 rows = slice(first, min(first + step, len(X)))
                 held = np.empty((self.n_chains, n_kept, rows.stop - first)) if len(levels) else None
                 known = None if offset is None else offset[rows]
+                root = None if weights is None else np.sqrt(weights[rows])
                 for block in self._blocks(X[rows], forests, every, workers, known):
                     # One draw after the other, so that a row's sum does not depend on the rows beside it.
                     for values in block.values:
@@ -232,13 +236,17 @@ class Posterior(PosteriorViews):
                     if held is not None:
                         held[block.chain, block.draws] = block.values
                     if draws:
-                        kept[block.chain, block.draws, rows] = block.values if noise is None else noise.add_to(block)
+                        kept[block.chain, block.draws, rows] = (
+                            block.values if noise is None else noise.add_to(block, root)
+                        )
                 if held is not None:
                     flat = held.reshape(-1, held.shape[2])
                     if sigma is None:
                         found[:, rows] = np.quantile(flat, levels, axis=0)
-                    else:
+                    elif root is None:
                         found[:, rows] = mixture_quantiles(flat, sigma.ravel(), levels)
+                    else:
+                        found[:, rows] = mixture_quantiles(flat * root, sigma.ravel(), levels) / root
                 bar.update(rows.stop - first)
         mean = total / (self.n_chains * n_kept)
         return make_prediction(mean, kept, found, quantiles, interval)

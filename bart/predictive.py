@@ -6,12 +6,12 @@ import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from .data import check_offset
-from .inputs import check_choice
+from .inputs import as_vector, check_choice
 from .outcomes import GAUSSIAN, Probit
 
 __all__ = [
-    "OutcomeNoise", "check_gaussian", "log_density_of", "log_predictive_density", "mixture_quantiles", "new_offset",
-    "normal_log_density", "outcome_noise", "probit_log_density",
+    "OutcomeNoise", "check_gaussian", "check_new_weights", "log_density_of", "log_predictive_density",
+    "mixture_quantiles", "new_offset", "normal_log_density", "outcome_noise", "probit_log_density",
 ]  # fmt: skip
 
 # Newton steps before every other one halves the bracket; a double has no more than 53 halvings after that.
@@ -116,11 +116,13 @@ class OutcomeNoise:
             for c in range(sigma.shape[0])
         ]  # fmt: skip
 
-    def add_to(self, block):
-        """f + sigma eps of a Block; the rows of a draw must come in their order."""
+    def add_to(self, block, root=None):
+        """f + sigma eps / root of a Block, root that of its rows' weights; the rows of a draw must come in order."""
         out = np.empty_like(block.values)
         for place, draw in enumerate(range(block.draws.start, block.draws.stop)):
             eps = self._generators[block.chain][draw].standard_normal(block.values.shape[1])
+            if root is not None:
+                eps /= root
             out[place] = block.values[place] + self._sigma[block.chain, draw] * eps
         return out
 
@@ -165,13 +167,28 @@ def log_predictive_density(log_likelihood):
     return logsumexp(log_likelihood, axis=0) - np.log(len(log_likelihood))
 
 
-def outcome_noise(post, kind, every, draws, seed):
+def check_new_weights(weights, n_rows):
+    """Weights of new rows, (n_rows,) float64, or None."""
+    if weights is None:
+        return None
+    weights = as_vector(weights, "weights") if n_rows else np.empty(0)
+    if len(weights) != n_rows:
+        raise ValueError(f"X has {n_rows} rows, but weights has {len(weights)} values")
+    bad = np.flatnonzero(weights <= 0)
+    if len(bad):
+        raise ValueError(f"weights[{bad[0]}] = {weights[bad[0]]} is not positive")
+    return weights
+
+
+def outcome_noise(post, kind, every, draws, seed, weights=None):
     """What `Posterior.predict` needs beside f: sigma, (n_chains, n_draws), and an OutcomeNoise; None where it is not
     asked for."""
     check_choice(kind, "kind", ("mean", "outcome"))
     if seed is not None and not (kind == "outcome" and draws):
         raise ValueError(f"seed={seed!r} has no effect but for draws of outcomes (kind='outcome', draws=True)")
     if kind == "mean":
+        if weights is not None:
+            raise ValueError("weights have no effect with kind='mean'")
         return None, None
     check_gaussian(post, "kind='outcome'")
     sigma = np.ascontiguousarray(post["sigma"][:, ::every])

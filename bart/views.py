@@ -270,7 +270,7 @@ class PosteriorViews:
 
     # -------------------------------------------------------------------------------------------------- other programs
 
-    def log_likelihood_blocks(self, X=None, y=None, model=None, every=1, n_threads=1, offset=None):
+    def log_likelihood_blocks(self, X=None, y=None, model=None, every=1, n_threads=1, offset=None, weights=None):
         """Iterate over `pointwise_log_likelihood` in blocks of bounded memory.
 
         Parameters
@@ -284,21 +284,24 @@ class PosteriorViews:
         n_threads : int
         offset : float or array-like, shape (n,), optional
             Of the rows of X, as in `predict`; `model` has its own.
+        weights : array-like, shape (n,), optional
+            Of the rows of X, for Gaussian outcomes; 1 by default, whatever those of the run were. `model` has its own.
 
         Yields
         ------
         Block
             As `predict_blocks` does.
         """
-        return log_likelihood_blocks(self, X, y, model, every, n_threads, offset)
+        return log_likelihood_blocks(self, X, y, model, every, n_threads, offset, weights)
 
-    def pointwise_log_likelihood(self, X=None, y=None, model=None, every=1, n_threads=1, out=None, offset=None):
-        """log N(y[n] | f(x_n), sigma^2) of each row and draw, in the units of y; for probit log P(y[n] | f(x_n)), the
-        latent variables integrated out.
+    def pointwise_log_likelihood(self, X=None, y=None, model=None, every=1, n_threads=1, out=None, offset=None,
+                                 weights=None):  # fmt: skip
+        """log N(y[n] | f(x_n), sigma^2 / weights[n]) of each row and draw, in the units of y; for probit
+        log P(y[n] | f(x_n)), the latent variables integrated out.
 
         Parameters
         ----------
-        X, y, model, every, n_threads, offset
+        X, y, model, every, n_threads, offset, weights
             As in `log_likelihood_blocks`.
         out : ndarray of floats, shape (n_chains, n_draws, n), optional
             Written to block by block; a numpy.memmap keeps it out of memory.
@@ -308,9 +311,9 @@ class PosteriorViews:
         ndarray, shape (n_chains, n_draws, n)
             `out` if it was given.
         """
-        return pointwise_log_likelihood(self, X, y, model, every, n_threads, out, offset)
+        return pointwise_log_likelihood(self, X, y, model, every, n_threads, out, offset, weights)
 
-    def to_arviz(self, X=None, y=None, model=None, log_likelihood=False, n_threads=1, offset=None):
+    def to_arviz(self, X=None, y=None, model=None, log_likelihood=False, n_threads=1, offset=None, weights=None):
         """As an ArviZ object: InferenceData (ArviZ 0.x) or DataTree (ArviZ 1.x).
 
         Parameters
@@ -325,6 +328,8 @@ class PosteriorViews:
             Threads that predict for it.
         offset : float or array-like, shape (n,), optional
             Of the rows of X, as in `predict`; `model` has its own.
+        weights : array-like, shape (n,), optional
+            As in `log_likelihood_blocks`.
 
         Returns
         -------
@@ -341,7 +346,7 @@ class PosteriorViews:
         ValueError, TypeError
             Bad or missing data, or the model of another run.
         """
-        return arviz_object(self, X, y, model, check_flag(log_likelihood, "log_likelihood"), n_threads, offset)
+        return arviz_object(self, X, y, model, check_flag(log_likelihood, "log_likelihood"), n_threads, offset, weights)
 
     def to_coda(self, folder, names=None, stem=""):
         """Write the traces of the kept draws as text files that R's coda reads.

@@ -40,19 +40,28 @@ def fitted(kind, **options):
 
 # ---------------------------------------------------------------------------------------------- scikit-learn's checks
 
+# Expected to fail.
+UNLIKE = {
+    BARTRegressor: {
+        "check_sample_weight_equivalence_on_dense_data": "weights are precisions: a weight of 2 is not two rows, which "
+                                                         "would be two to the rules of a node and to the draw of sigma",
+    },
+    BARTClassifier: {},
+}
 CHECKED = {"n_trees": 20, "n_burn": 60, "n_draws": 60, "n_chains": 2, "max_r_hat": None}
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_all_checks_of_scikit_learn(kind):
-    """Not one check fails or is expected to fail; one is skipped, for want of SCIPY_ARRAY_API."""
+    """Not one check fails; one is skipped, for want of SCIPY_ARRAY_API, and one is expected to fail: see UNLIKE."""
     state = np.random.get_state()               # the checks seed the global generator
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = check_estimator(kind(**CHECKED), on_skip=None)
+        found = check_estimator(kind(**CHECKED), on_skip=None, expected_failed_checks=UNLIKE[kind])
     np.random.set_state(state)
     assert len(found) > 40
-    assert {check["check_name"] for check in found if check["status"] != "passed"} <= {"check_array_api_input"}
+    assert {check["check_name"] for check in found if check["status"] == "skipped"} <= {"check_array_api_input"}
+    assert {check["check_name"] for check in found if check["status"] not in ("passed", "skipped")} == set(UNLIKE[kind])
 
 
 @pytest.mark.long
@@ -62,7 +71,7 @@ def test_all_checks_with_the_defaults(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for estimator, check in estimator_checks_generator(kind()):
-            if check.func.__name__ != "check_array_api_input":
+            if check.func.__name__ not in ("check_array_api_input", *UNLIKE[kind]):
                 check(estimator)
     np.random.set_state(state)
 
@@ -360,8 +369,8 @@ def test_bad_data():
         reg.predict(X, kind="median")
     with pytest.raises(ValueError, match="interval must be"):
         reg.predict(X, interval=90)
-    with pytest.raises(TypeError, match="sample_weight"):
-        reg.fit(X, y, sample_weight=np.ones(80))
+    with pytest.raises(ValueError, match="sample_weight"):
+        reg.fit(X, y, sample_weight=np.ones(79))
 
 
 # ---------------------------------------------------------------------------------------------------------- houses
