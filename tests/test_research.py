@@ -56,7 +56,7 @@ def check_mean(draws, expected):
 
 
 def test_the_page_has_all_blocks():
-    assert len(BLOCKS) == PAGE.count("```python") == 6
+    assert len(BLOCKS) == PAGE.count("```python") == 7
 
 
 # As they stand
@@ -87,6 +87,13 @@ def test_the_hyperparameter_moves(monkeypatch):
     names, _ = run("hyperparameter", monkeypatch)
     k = np.array(names["k"][300:])
     assert 0.2 < k.min() < k.max() < 20 and k.std() > 0.01
+
+
+def test_the_slope_of_the_variance_is_found(monkeypatch):
+    names, _ = run("variance depends", monkeypatch)
+    slopes = np.array(names["slopes"][300:])
+    assert abs(slopes.mean() - 4.0) < 4 * slopes.std() and slopes.std() < 1.0
+    np.testing.assert_array_equal(names["ensemble"].weights, np.exp(-names["g"] * names["u"]))
 
 
 # Exactness
@@ -133,6 +140,28 @@ def test_probit_is_exact():
     mean = quad(lambda mu: mu * density(mu), -8, 8)[0] / total
     check_mean(draws[100:], mean)
     check_mean((np.array(draws[100:]) - mean) ** 2, quad(lambda mu: (mu - mean) ** 2 * density(mu), -8, 8)[0] / total)
+
+
+def test_the_slope_of_the_variance_is_exact():
+    """Stumps alone under fixed noise: g, and f given g, by quadrature over g."""
+    redraw = functions("variance depends")["redraw_slope"]
+    rng = np.random.default_rng(16)
+    u, y = np.array([-1.0, -0.5, 0.0, 0.3, 0.8, 1.0]), np.array([0.3, 0.1, -0.6, 0.9, 1.4, -0.8])
+    model = bart.Model(u[:, None], y, n_trees=1, alpha=0.0, sigma=0.7, leaf_var=0.6, scale=False)
+    ensemble, g, draws = bart.Ensemble(model, "growprune", rng), 0.0, []
+    for _ in range(20_000):
+        ensemble.sweep()
+        g = redraw(ensemble, u, g, 1.5, rng, step=1.5)
+        draws.append((g, ensemble.trees[0].leaf_values[0]))
+    grid, draws = np.linspace(-9, 9, 2001), np.array(draws[100:])
+    laws = [stats.multivariate_normal(np.zeros(6), np.diag(0.49 * np.exp(g * u)) + 0.6) for g in grid]
+    weights = np.exp([law.logpdf(y) - 0.5 * (g / 1.5) ** 2 for g, law in zip(grid, laws, strict=True)])
+    weights /= weights.sum()
+    f = np.array([0.6 * np.linalg.solve(law.cov, y).sum() for law in laws])
+    check_mean(draws[:, 0], weights @ grid)
+    check_mean(draws[:, 0] ** 2, weights @ grid**2)
+    check_mean(draws[:, 1], weights @ f)
+    check_mean(draws[:, 0] * draws[:, 1], weights @ (grid * f))
 
 
 @pytest.mark.parametrize("f", [-30.0, -3.0, 0.0, 3.0, 30.0])

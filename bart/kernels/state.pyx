@@ -180,6 +180,15 @@ cdef class TreeState:
 
     # ---------------------------------------------------------------------------------------------------- updates
 
+    @property
+    def weights(self):
+        """(N,) float64 or None: the noise variance of row n is sigma2 / weights[n], None: sigma2; may be set."""
+        return self.workspace.weights
+
+    @weights.setter
+    def weights(self, weights):
+        self.workspace.weights = weights
+
     cdef bitgen_t* _ready(self, params, rng) except NULL:
         set_leaf_params(&self.workspace.w, params.sigma2 / params.temperature, params.leaf_mean, params.leaf_var)
         return bitgen_of(rng)

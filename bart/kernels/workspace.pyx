@@ -28,7 +28,9 @@ def check_weights(weights, n_rows, name="weights"):
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
     if len(bad):
         raise ValueError(f"{name}[{bad[0]}] = {weights[bad[0]]} is not positive and finite")
-    least = int(weights.argmin())
+    least, most = int(weights.argmin()), int(weights.argmax())
+    if not 1e-100 < weights[most] < 1e100:
+        raise ValueError(f"the largest of {name} is {weights[most]}, out of proportion: take multiples of all")
     with np.errstate(over="ignore"):
         ratio = (weights / weights[least]).sum()
     if ratio > MOST_WEIGHT_RATIO:

@@ -165,7 +165,8 @@ class TreeSampler(Value):
         Parameters
         ----------
         state : bart.TreeState
-            The tree, changed in place; its leaf values are then stale (see `draw_leaf_values`).
+            The tree, changed in place; its leaf values are then stale (see `draw_leaf_values`). ``state.weights`` are
+            the weights of the rows, by which sigma2 is divided, or None.
         target : (N,) float64
             R_j, eq. (residual) of the paper.
         params : StepParams
