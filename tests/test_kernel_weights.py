@@ -164,6 +164,16 @@ def test_twins_on_larger_data(sampler, rng):
     run_chain(weigh(larger_problem(300, rng), uneven(300, rng)), kind, options, rng, 15)
 
 
+@pytest.mark.parametrize("sampler", ["cgm", "pg-subtree-forced", "local", "recut-cells", "splice"])
+def test_twins_on_weights_of_twelve_orders(sampler, rng):
+    """Light rows beside heavy ones: the same decisions, ratios to 1e-9."""
+    kind, options = TWINS[sampler]
+    for n in (5, 40):
+        problem = random_problem(n, rng)
+        problem.sigma2 = 1.0
+        run_chain(weigh(problem, 10 ** rng.uniform(-10, 0, n)), kind, options, rng, 25)
+
+
 @pytest.mark.parametrize("n", [30, 300])
 def test_twins_in_a_cycle(n, rng):
     problem = weigh(larger_problem(n, rng, 20.0), uneven(n, rng))

@@ -67,7 +67,7 @@ def test_weights_are_a_copy_that_stays():
     (np.r_[np.ones(7), -1.0, np.ones(32)], ValueError, r"weights\[7\] = -1.0 is not positive"),
     (np.r_[np.ones(7), np.nan, np.ones(32)], ValueError, "weights.* 7"),
     (np.r_[np.ones(7), np.inf, np.ones(32)], ValueError, "weights.* 7"),
-    (np.r_[np.ones(7), 1e-10, np.ones(32)], ValueError, r"weights\[7\] = 1e-10 is 3.9e\+11 times smaller"),
+    (np.r_[np.ones(7), 1e-12, np.ones(32)], ValueError, r"weights\[7\] = 1e-12 is 3.9e\+13 times smaller"),
     (np.full(40, 1e-120), ValueError, "largest of weights is 1e-120"),
     (["1"] * 39 + ["x"], ValueError, "weights"),
     (2.0, ValueError, "weights"),
