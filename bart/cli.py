@@ -118,13 +118,16 @@ def _usage_of(flags):
 def fit(args):
     """``fit``: sample from the posterior of a table's target column, and save the run."""
     _check_out(args.out)
-    own = {"target": args.target} | ({} if args.offset_column is None else {"offset": args.offset_column})
+    own = {"target": args.target, "offset": args.offset_column, "weights": args.weights}
+    own = {what: column for what, column in own.items() if column is not None}
     for what, column in own.items():
         for flag, names in (("--exclude", args.exclude), ("--columns", args.columns or [])):
             if column in names:
                 raise UsageError(f"{flag} names the {what} {column!r}")
     if args.offset_column is not None and (args.offset is not None or args.offset_column == args.target):
         raise UsageError("--offset-column has no place beside --offset, and cannot be the target")
+    if args.weights in (args.target, args.offset_column) and args.weights is not None:
+        raise UsageError(f"--weights names the {'target' if args.weights == args.target else 'offset'} {args.weights!r}")
     with _usage_of(args.flags):
         sampler = args.sampler if args.sampler == "auto" else parse_sampler(args.sampler)
         options = {**options_of(args, "sample"), "ladder": _ladder(args), "stop_when": _targets(args)}
@@ -140,7 +143,7 @@ def fit(args):
         raise TableError(f"{args.data}: there is no column beside {named}")
     y = values.pop("target")
     with _usage_of(args.flags):
-        model = Model(X, y, **model_options, **values)
+        model = Model(X, y, **{**model_options, **values})
         post = sample(model, sampler, **options)
     return _finish(args, post)
 

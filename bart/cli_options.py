@@ -30,7 +30,7 @@ AUTHORS_FLAGS = (
                                       " bookkeeping=authors in --sampler"),
 )  # fmt: skip
 _MODEL = ("n_trees", "alpha", "beta", "k", "nu", "q", "sigma_hat", "sigma", "leaf_mean", "leaf_var", "scale",
-          "threshold", "cuts", "n_cuts", "dim_weights", "noise_shape", "outcome", "offset")  # fmt: skip
+          "threshold", "cuts", "n_cuts", "dim_weights", "noise_shape", "outcome", "offset", "weights")  # fmt: skip
 _SAMPLE = ("n_burn", "n_draws", "n_chains", "seed", "init", "init_leaves", "thin", "tree_order", "keep_trees",
            "executor", "n_threads", "checkpoint", "checkpoint_every", "time_limit")  # fmt: skip
 
@@ -142,6 +142,7 @@ def _add_fit(command):
     add("data", metavar="DATA.csv", help="numeric columns below a header row; - reads stdin")
     add("--target", required=True, metavar="NAME", help="column to be explained")
     add("--columns", type=_names, metavar="A,B", help="columns that explain it [all others]")
+    add("--weights", metavar="NAME", help="column of relative precisions: noise variance sigma^2 / weight [all 1]")
     _add_table(command)
     model = command.add_argument_group("model")
     add = model.add_argument

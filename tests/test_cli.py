@@ -101,6 +101,32 @@ def test_columns_may_be_chosen_and_left_out(data, tmp_path):
     assert_same(bart.load(out), bart.sample(bart.Model(X, y, n_trees=4), "growprune", **OPTIONS))
 
 
+def test_weights_are_a_column(tmp_path, capsys):
+    X, y = make_data()
+    weights = np.exp(np.linspace(-1, 1, len(y)))
+    path = write(tmp_path / "data.csv", ["a", "w", "b", "c", "y"], np.column_stack([X[:, 0], weights, X[:, 1:], y]))
+    out = str(tmp_path / "out.npz")
+    fit = ["fit", path, "--target", "y", *RUN, "--out", out]
+    assert main([*fit, "--weights", "w"]) == 0
+    assert_same(bart.load(out), bart.sample(bart.Model(X, y, n_trees=4, weights=weights), "growprune", **OPTIONS))
+    assert bart.load(out).header["column_names"] == ("a", "b", "c")
+    assert main([*fit, "--weights", "w", "--columns", "c,a"]) == 0
+    two = bart.Model(X[:, [2, 0]], y, n_trees=4, weights=weights)
+    assert_same(bart.load(out), bart.sample(two, "growprune", **OPTIONS))
+    capsys.readouterr()
+    for flags, code, message in ((["--weights", "w", "--columns", "a,w"], 2, "--columns names the weights 'w'"),
+                                 (["--weights", "w", "--exclude", "w"], 2, "--exclude names the weights 'w'"),
+                                 (["--weights", "y"], 2, "--weights names the target 'y'"),
+                                 (["--weights", "v"], 1, "no column 'v', the weights"),
+                                 (["--weights", "a", "--columns", "b"], 0, ""),
+                                 (["--weights", "w", "--outcome", "probit"], 2, "--weights are for outcome=")):
+        assert main([*fit, *flags]) == code
+        assert message in capsys.readouterr().err
+    bad = write(tmp_path / "bad.csv", ["a", "w", "y"], np.column_stack([X[:, 0], -weights, y]))
+    assert main(["fit", bad, "--target", "y", *RUN, "--out", out, "--weights", "w"]) == 2
+    assert "--weights[0] = -0.367" in capsys.readouterr().err
+
+
 def test_fit_as_json(data, tmp_path, capsys):
     out = str(tmp_path / "out.npz")
     assert main(["fit", data, "--target", "target", *RUN, "--out", out, "--json"]) == 0
