@@ -126,8 +126,9 @@ def fit(args):
                 raise UsageError(f"{flag} names the {what} {column!r}")
     if args.offset_column is not None and (args.offset is not None or args.offset_column == args.target):
         raise UsageError("--offset-column has no place beside --offset, and cannot be the target")
-    if args.weights in (args.target, args.offset_column) and args.weights is not None:
-        raise UsageError(f"--weights names the {'target' if args.weights == args.target else 'offset'} {args.weights!r}")
+    for what in ("target", "offset"):
+        if args.weights is not None and args.weights == own.get(what):
+            raise UsageError(f"--weights names the {what} {args.weights!r}")
     with _usage_of(args.flags):
         sampler = args.sampler if args.sampler == "auto" else parse_sampler(args.sampler)
         options = {**options_of(args, "sample"), "ladder": _ladder(args), "stop_when": _targets(args)}

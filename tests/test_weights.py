@@ -179,6 +179,29 @@ def test_it_learns_from_precise_rows(seed):
     assert abs(fits[0]["sigma"].mean() - 0.2) < 0.03
 
 
+def test_offsets_beside_weights():
+    """The trees of y - offset with the same weights, bit for bit; rows of weight 0 take their offsets with them."""
+    pytest.importorskip("sklearn")
+    from bart.estimators import BARTRegressor
+
+    X, y = make_data()
+    w, offset = make_weights(), np.linspace(-1.0, 2.0, 40)
+    with_offset = bart.Model(X, y, n_trees=4, weights=w, offset=offset)
+    models = with_offset, bart.Model(X, y - offset, n_trees=4, weights=w)
+    runs = [bart.sample(model, "cgm", **SIZE) for model in models]
+    np.testing.assert_array_equal(runs[0]["sigma"], runs[1]["sigma"])
+    np.testing.assert_allclose(runs[0].pointwise_log_likelihood(model=with_offset).sum(axis=2),
+                               runs[0]["log_likelihood"], rtol=1e-9)
+    np.testing.assert_allclose(runs[0].pointwise_log_likelihood(X, y, offset=offset, weights=w),
+                               runs[1].pointwise_log_likelihood(X, y - offset, weights=w), rtol=1e-9, atol=1e-9)
+    assert model_of_record(model_record(with_offset)).dataset.weights.tolist() == w.tolist()
+    w[[3, 20]] = 0.0
+    options = {"n_trees": 4, "n_burn": 5, "n_draws": 6, "n_chains": 2, "random_state": 4, "max_r_hat": None}
+    reg = BARTRegressor(**options).fit(X, y, sample_weight=w, offset=offset)
+    np.testing.assert_array_equal(reg.model_.dataset.offset, offset[w > 0])
+    np.testing.assert_array_equal(reg.model_.dataset.weights, w[w > 0])
+
+
 # ------------------------------------------------------------------------------------------------------- files
 
 
