@@ -59,7 +59,7 @@ MUTANTS = {
     34: ("recut's subset without the present column", f"{OPTIMAL}[recut-subset-2-cube]"),
     35: ("what levels sum to taken off each tree alike", f"{LEVELS}[leaves0-options0]"),
     36: ("transpose without the ratio of its proposals", f"{OPTIMAL}[transpose-plane]"),
-    70: ("columns of a stop's subset not by their weights", f"{HYPER}[local-1-plain]"),
+    40: ("columns of a stop's subset not by their weights", f"{HYPER}[local-1-plain]"),
     60: ("old leaf values kept after the target was formed", f"{OWN_LOOP}[pg then local]"),
     61: ("target not formed after leaves were joined", f"{OWN_LOOP}[twice]"),
     62: ("diagonal of the joint factor taken twice", f"{JOINT}[1.0]"),

@@ -86,7 +86,7 @@ cdef int draw_by_weight(int32_t* dims, int32_t* n, Work* work, int32_t node, int
     for k in range(left):
         work.dims[k] = columns.candidates[k]
     while n[0] < size and left > 0:
-        if MUTANT(70):
+        if MUTANT(40):
             k = <int32_t>below(left, rng)
         else:
             k = draw_position(work.dims, left, total, scale, columns, rng)
