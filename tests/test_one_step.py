@@ -116,9 +116,11 @@ def test_particle_gibbs_leaves_the_posterior_invariant(sampler, name, rng):
 
 def optimal_cases():
     """Each sampler on uneven gaps, on ties and on three dimensions; the rest is long."""
-    quick = ("line", "ties", "cube", "precise_ties")
+    quick = ("line", "ties", "cube", "precise_ties", "tiles")
+    cases = [case for case in product(OPTIMAL, (*SEE, "cube")) if (case[0].split("-")[0], case[1]) not in STILL]
+    cases += product(("recut", "recut-cells", "transpose", "transpose-cells"), ("tiles",))
     return [pytest.param(sampler, name, marks=[] if name in quick else [pytest.mark.long], id=f"{sampler}-{name}")
-            for sampler, name in product(OPTIMAL, (*SEE, "cube")) if (sampler.split("-")[0], name) not in STILL]
+            for sampler, name in cases]
 
 
 @pytest.mark.parametrize("sampler, name", optimal_cases())
@@ -143,6 +145,21 @@ def test_a_step_has_the_enumerated_law(sampler, name, rng):
         starts = np.zeros(len(trees), dtype=int)
         starts[i] = 20_000
         counts = count_steps(problem, trees, compiled, starts, rng, options.get("n_bins"))
+        assert g_test(counts, [law.get(tree, 0.0) for tree in trees]) > LEVEL
+
+
+@pytest.mark.parametrize("n_bins", [None, 2, 3])
+def test_a_transpose_has_the_enumerated_law(n_bins, rng):
+    """From every tree that it can move: a wrong way back shows in few of them, hardly where it moves most."""
+    problem = PROBLEMS["tiles"]()
+    trees = problem.posterior().trees
+    compiled, twin = make_pair(problem, "transpose", n_bins)
+    laws = [(i, law) for i, law in enumerate(map(twin.law, trees)) if len(law) > 1]
+    assert len(laws) > 20
+    for i, law in laws:
+        starts = np.zeros(len(trees), dtype=int)
+        starts[i] = 20_000
+        counts = count_steps(problem, trees, compiled, starts, rng, n_bins)
         assert g_test(counts, [law.get(tree, 0.0) for tree in trees]) > LEVEL
 
 

@@ -14,6 +14,7 @@ from twin_particles import ParticleGibbs
 from twin_proposals import OptimalProposal, PriorProposal, cells_of_width, singletons
 from twin_random import outcomes, scripted, transition_matrix
 from twin_recut import Recut
+from twin_transpose import MUTANTS as TRANSPOSE_MUTANTS
 from twin_transpose import Transpose
 from twins import draw_slot, nodes_of
 
@@ -134,6 +135,26 @@ def test_transpose_moves_where_it_can(name, least):
     matrix = transition_matrix(make_transpose(problem, (2, 1)), post.trees)
     assert 1 - post.p @ np.diag(matrix) > least
     assert np.array_equal(matrix > 0, matrix.T > 0)
+
+
+def stands_on_rules(tree):
+    """Whether both children of the root and one of theirs are internal."""
+    return tree is not None and None not in tree[2:] and any(child[2:] != (None, None) for child in tree[2:])
+
+
+@pytest.mark.parametrize("n_bins", [None, 2, 3])
+def test_transpose_above_other_rules(n_bins):
+    """On most problems all that moves is four leaves, each of which claims by its side alone."""
+    problem = PROBLEMS["tiles"]()
+    post = problem.posterior()
+    twin = make_pair(problem, "transpose", n_bins)[1]
+    matrix = transition_matrix(twin, post.trees)
+    flow = post.p[:, None] * matrix
+    assert abs(flow - flow.T).max() < 1e-12
+    assert sum(flow[i].sum() - flow[i, i] for i, tree in enumerate(post.trees) if stands_on_rules(tree)) > 0.09
+    for mutant in (*TRANSPOSE_MUTANTS, "present rows for claims") if n_bins == 3 else ():
+        wrong = transition_matrix(Transpose(problem, cells=twin.proposal.cells, mutant=mutant), post.trees)
+        assert abs(post.p @ wrong - post.p).max() > 5e-4, mutant
 
 
 def test_recut_moves_most_problems():

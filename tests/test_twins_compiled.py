@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 from bart.kernels.testing import ScriptedBitGenerator, ancestors, final_index
 from checks import check_no_empty_leaf, check_nodes, check_partition, check_size, check_support
-from compiled import COMPOSED, both_step, cells_of, make_pair, make_state, script_of, staged_paths, stuck_staged
+from compiled import (
+    COMPOSED,
+    both_step,
+    cells_of,
+    make_pair,
+    make_params,
+    make_state,
+    script_of,
+    staged_paths,
+    stuck_staged,
+)
 from oracle import Problem
 from tiny import PROBLEMS
 from twin_particles import ParticleGibbs
@@ -233,6 +243,34 @@ def test_transpose_of_lattices(n, n_bins, rng):
         tree = lattice(codes, dims)
         trees = run_chain(problem, "transpose", bins, rng, 40, tree)
         assert len({tree, *trees}) > 1
+
+
+def halved(problem, rows, depth, k=0):
+    """The dimensions by turns, each rule at the median of its rows, as deep as asked or as there are ranges."""
+    dim = k % problem.n_dims
+    low, high = problem.code_range(rows, dim)
+    if k == depth or low == high:
+        return None
+    code = min(sorted(problem.codes[dim][n] for n in rows)[len(rows) // 2], high - 1)
+    return dim, code, *(halved(problem, part, depth, k + 1) for part in problem.divide(rows, dim, code))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_transpose_of_hundreds_of_leaves(weighted, rng):
+    """Labels of two bytes: nodes and what is kept of their rows, after steps that moved and steps that did not."""
+    n = 1200
+    weights = np.exp(rng.standard_normal(n)) if weighted else None
+    problem = Problem(np.column_stack([rng.random(n), rng.random(n)]), 0.3 * rng.standard_normal(n), 20.0, 0.2,
+                      alpha=0.97, beta=0.1, weights=weights)
+    sampler, _ = make_pair(problem, "transpose")
+    state = make_state(problem, halved(problem, problem.all_rows, 9))
+    n_leaves, n_changed = state.n_leaves, 0
+    assert n_leaves > 256
+    for _ in range(4):
+        n_changed += sum(sampler.step(state, problem.target, make_params(problem), rng).changed for _ in range(150))
+        check_nodes(problem, state.dump())
+        check_partition(problem, state.structure, state.leaf_of_row)
+    assert n_changed >= 20 and state.n_leaves == n_leaves
 
 
 def larger_problem(n, rng, sigma2=0.5):

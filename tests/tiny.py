@@ -91,6 +91,12 @@ def authors():
     return Problem([[0.0], [1.0], [2.0], [3.0]], [1.3, -0.4, 0.6, -1.5], 0.5, 1.0, alpha=0.95, beta=0.5)
 
 
+def tiles():
+    """A lattice of six rows: what is transposed has rules of either dimension below it."""
+    X = [[0.0, 0.0], [1.0, 0.0], [3.0, 0.0], [0.0, 1.0], [1.0, 1.0], [3.0, 1.0]]
+    return Problem(X, [1.0, -0.8, 0.9, -1.0, 0.7, -0.9], 0.6, 1.0, alpha=0.95, beta=0.2)
+
+
 def precise():
     """As ``plane`` with rows of very different precisions."""
     X = [[0.0, 0.1], [0.3, 2.0], [1.9, 0.0], [2.0, 0.7]]
@@ -105,5 +111,5 @@ def precise_ties():
 
 
 _ALL = (line, plane, square, ties, long_line, shallow, weighted, weighted_three, grid, triple, cube,
-        triple_line, pair, unsplit_root, terrace, authors, precise, precise_ties)
+        triple_line, pair, unsplit_root, terrace, authors, precise, precise_ties, tiles)
 PROBLEMS = {f.__name__: f for f in _ALL}
