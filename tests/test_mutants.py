@@ -14,6 +14,7 @@ import pytest
 ONE_STEP = "test_one_step.py::test_particle_gibbs_leaves_the_posterior_invariant"
 TWIN = "test_twins_compiled.py::test_from_enumerated_trees"
 LOCAL = "test_one_step.py::test_local_moves_leave_the_posterior_invariant"
+TRANSPOSE = "test_one_step.py::test_a_transpose_has_the_enumerated_law"
 OPTIMAL = "test_one_step.py::test_optimal_and_subtree_moves_leave_the_posterior_invariant"
 WITHIN = "test_one_step.py::test_a_sweep_from_an_exact_draw_of_tree_and_values"
 LEVELS = "test_levels.py::test_the_law_is_that_of_the_prior_along_the_shifts"
@@ -59,6 +60,8 @@ MUTANTS = {
     34: ("recut's subset without the present column", f"{OPTIMAL}[recut-subset-2-cube]"),
     35: ("what levels sum to taken off each tree alike", f"{LEVELS}[leaves0-options0]"),
     36: ("transpose without the ratio of its proposals", f"{OPTIMAL}[transpose-plane]"),
+    37: ("transpose back through the wrong child", f"{TRANSPOSE}[None]"),
+    38: ("rejected transpose not turned back", "test_twins_compiled.py::test_transpose_of_lattices[40-3]"),
     40: ("columns of a stop's subset not by their weights", f"{HYPER}[local-1-plain]"),
     60: ("old leaf values kept after the target was formed", f"{OWN_LOOP}[pg then local]"),
     61: ("target not formed after leaves were joined", f"{OWN_LOOP}[twice]"),

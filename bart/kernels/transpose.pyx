@@ -71,7 +71,8 @@ cdef void turn_back(Tree* tree, const Transposition* way) noexcept nogil:
     set_rule(&tree.nodes[way.top], way.upper)
     for side in range(2):
         set_rule(&tree.nodes[way.left + side], way.lower[side])
-    swap_subtrees(tree, tree.nodes[way.left].left + 1, tree.nodes[way.left + 1].left)
+    if not MUTANT(38):
+        swap_subtrees(tree, tree.nodes[way.left].left + 1, tree.nodes[way.left + 1].left)
 
 
 cdef int weigh_child(Weights* weights, bint* valid, Work* work, StepInfo* info, const Tree* tree, int32_t child,
@@ -101,7 +102,7 @@ cdef double log_q(const Weights* weights, const Decision* rule, const Work* work
 cdef int draw_child(bint* valid, double* log_proposals, Tree* tree, Work* work, StepInfo* info,
                     const Transposition* way, int32_t in_pool, const double* target, bitgen_t* rng) noexcept nogil:
     """Turn the tree and draw the rule of the new child u'; log_proposals = log q of the way back - log q."""
-    cdef int32_t pair, other = 1 - way.s
+    cdef int32_t pair, other = way.s if MUTANT(37) else 1 - way.s
     cdef Weights weights
     cdef Decision rule
     work.subset[0], work.subset[1] = way.lower[0].dim, way.upper.dim
