@@ -118,7 +118,8 @@ cdef class KernelPlan:
     move_probs : tuple of 4 floats, optional
         Probabilities of grow, prune, change and swap: a local sampler.
     move : str, optional
-        "perturb", "rotate", "splice", "transpose", "recut" (with subset), or "local" (with subset and descend): this one move.
+        "perturb", "rotate", "splice", "transpose", "recut" (with subset), or "local" (with subset and descend): this
+        one move.
     n_particles : int, optional
         C: a particle sampler, with resampling, ess_threshold (negative: after every stage), forced, max_stages (0:
         none) and clamped; `optimal` proposals with subset (0: all columns) and prior_share; a `subtree` with descend.

@@ -2,10 +2,10 @@
 
     a <= tau ? (b <= c_0 ? A : B) : (b <= c_1 ? C : D)   becomes   b <= c ? (a <= tau_0 ? A : C) : (a <= tau_1 ? B : D)
 
-One of the children's codes, c_s, becomes the node's, the node's becomes that of one new child, tau_u = tau, and the code
-of the other one, u' = 1 - u, is drawn as recut draws it, by prior times likelihood given the subtrees below. s and u are
-even; with their places exchanged they are the labels of the way back, which draws c_s', so that each way balances with
-the one back,
+One of the children's codes, c_s, becomes the node's, the node's becomes that of one new child, tau_u = tau, and the
+code of the other one, u' = 1 - u, is drawn as recut draws it, by prior times likelihood given the subtrees below. s and
+u are even; with their places exchanged they are the labels of the way back, which draws c_s', so that each way balances
+with the one back,
 
     log ratio = log posterior ratio of the subtree + log q(c_s' | a's side) - log q(tau_u' | b's side).
 

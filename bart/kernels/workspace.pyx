@@ -15,8 +15,9 @@ from bart.kernels.suffstat cimport forget_log_terms
 from bart.kernels.tree cimport NONE, ROOT, Node, Tree
 from bart.kernels.types cimport MUTANT, NO_MEMORY, OK, Predicate
 
-# Of the sum of all weights to the least. A node's weight and sum are often its parent's less its sibling's: beyond, light
-# rows drown in rounding. What rounding does to log L is some 1e-16 of sum(weights) leaf_var / sigma2, light rows or not.
+# Of the sum of all weights to the least. A node's weight and sum are often its parent's less its sibling's: beyond,
+# light rows drown in rounding. What rounding does to log L is some 1e-16 of sum(weights) leaf_var / sigma2, light rows
+# or not.
 MOST_WEIGHT_RATIO = 1e12
 
 
