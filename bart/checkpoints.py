@@ -14,7 +14,7 @@ import numpy as np
 from .chain import Forests, Segment, join_segments
 from .storage import read_record, write_record
 
-__all__ = ["CheckpointFolder", "describe", "fingerprints", "row_offset_text"]
+__all__ = ["CheckpointFolder", "describe", "fingerprints", "row_texts"]
 
 _FORMAT = 3
 
@@ -48,9 +48,10 @@ def describe(value):
     raise TypeError(f"the settings of {value!r} cannot be read off: its class needs a __repr__ with them")
 
 
-def row_offset_text(data):
-    """What a run keeps of a Dataset's offsets of rows: which they were; None without."""
-    return describe(data.offset) if isinstance(data.offset, np.ndarray) else None
+def row_texts(data):
+    """What a run keeps of a Dataset's offsets and weights of rows: which they were; None without."""
+    found = {"row_offset": data.offset, "weights": data.weights}
+    return {name: describe(value) if isinstance(value, np.ndarray) else None for name, value in found.items()}
 
 
 def _digest(*values):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .checkpoints import describe, row_offset_text
+from .checkpoints import describe, row_texts
 from .diagnostics import mcse
 from .hyperpriors import Dirichlet
 from .inputs import check_choice, check_count
@@ -166,7 +166,7 @@ def check_same_model(header, model):
     names = None if data.column_names is None else tuple(data.column_names)
     kept = None if header["column_names"] is None else tuple(header["column_names"])
     mine = {"n_trees": model.n_trees, "n_dims": data.n_dims, "column_names": names,
-            "y_mid": data.y_mid, "y_range": data.y_range, "row_offset": row_offset_text(data),
+            "y_mid": data.y_mid, "y_range": data.y_range, **row_texts(data),
             "priors": describe(model.priors)}  # fmt: skip
     theirs = {**{name: header.get(name) for name in mine}, "column_names": kept}
     for name, value in mine.items():

@@ -11,7 +11,7 @@ import numpy as np
 
 from .backfitting import STARTS
 from .chain import START_KINDS, TRACES, Chain, ChainPlan, Forests, advance, join_segments
-from .checkpoints import CheckpointFolder, describe, fingerprints, row_offset_text
+from .checkpoints import CheckpointFolder, describe, fingerprints, row_texts
 from .inputs import check_choice, check_count, check_flag, check_real
 from .ladder import Tempering
 from .model import Model
@@ -410,7 +410,7 @@ def _posterior(model, sampler, plan, starts, entropy, record, watch):
         "column_names": None if names is None else tuple(names),
         "y_mid": float(data.y_mid),
         "y_range": float(data.y_range),
-        "row_offset": row_offset_text(data),
+        **row_texts(data),
         "outcome": GAUSSIAN if model.outcome is None else model.outcome.name,
         "n_burn": plan.n_burn,
         "thin": plan.thin,
