@@ -12,7 +12,7 @@ from .inclusion import KINDS, count_splits, shares_of
 from .inputs import as_vector, check_choice, check_count, check_real
 from .model import Model
 from .outcomes import Probit
-from .predictive import log_density_of, log_predictive_density, new_offset
+from .predictive import check_gaussian, check_new_weights, log_density_of, log_predictive_density, new_offset
 from .priors import NoisePrior, estimate_sigma
 from .progress import Bar
 from .trees import column_label
@@ -205,7 +205,7 @@ class Importance(NamedTuple):
 
 
 def measure_importance(post, X, y, n_repeats=5, metric="mse", every=1, seed=None, n_threads=1, progress=False,
-                       offset=None):  # fmt: skip
+                       offset=None, weights=None):  # fmt: skip
     """`Posterior.permutation_importance`."""
     check_count(n_repeats, "n_repeats")
     check_choice(metric, "metric", _METRICS)
@@ -216,18 +216,22 @@ def measure_importance(post, X, y, n_repeats=5, metric="mse", every=1, seed=None
         raise ValueError(f"X has {len(X)} rows, but y has {len(y)} values")
     if len(X) < 2:
         raise ValueError("X has one row: there is nothing to permute")
-    offset = new_offset(header, offset, len(X))
+    if weights is not None:
+        if metric == "mse":
+            raise ValueError("weights have no effect with metric='mse'")
+        check_gaussian(post, "weights=")
+    offset, weights = new_offset(header, offset, len(X)), check_new_weights(weights, len(X))
     n_dims = X.shape[1]
     rng = np.random.Generator(np.random.PCG64DXSM(seed))
     found = np.empty((n_repeats, n_dims))
     with Bar(progress, n_repeats * n_dims + 1, "fit", "permuting") as bar:
-        baseline = _score(post, X, y, offset, metric, every, n_threads)
+        baseline = _score(post, X, y, offset, weights, metric, every, n_threads)
         bar.update(1)
         changed = np.array(X)
         for repeat in range(n_repeats):
             for dim in range(n_dims):
                 changed[:, dim] = rng.permutation(X[:, dim])
-                score = _score(post, changed, y, offset, metric, every, n_threads)
+                score = _score(post, changed, y, offset, weights, metric, every, n_threads)
                 found[repeat, dim] = score - baseline if metric == "mse" else baseline - score
                 changed[:, dim] = X[:, dim]
                 bar.update(1)
@@ -236,7 +240,7 @@ def measure_importance(post, X, y, n_repeats=5, metric="mse", every=1, seed=None
     return Importance(metric, found.mean(axis=0), sd, found, baseline, names)
 
 
-def _score(post, X, y, offset, metric, every, n_threads):
+def _score(post, X, y, offset, weights, metric, every, n_threads):
     if metric == "mse":
         predict = post.predict_proba if post.outcome == Probit.name else post.predict
         return float(np.mean((y - predict(X, every=every, n_threads=n_threads, offset=offset)) ** 2))
@@ -250,6 +254,8 @@ def _score(post, X, y, offset, metric, every, n_threads):
         known = None if offset is None else offset[rows]
         for block in post._predict_blocks(X[rows], every=every, n_threads=n_threads, offset=known):
             spread = sigma[block.chain, block.draws, None]
+            if weights is not None:
+                spread = spread / np.sqrt(weights[rows][block.rows])
             held[block.chain, block.draws, block.rows] = log_density(y[rows][block.rows], block.values, spread)
         total += log_predictive_density(held.reshape(sigma.size, -1)).sum()
     return float(total / len(X))

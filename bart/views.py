@@ -178,7 +178,7 @@ class PosteriorViews:
         return find_interactions(self._forests(burn=False), self.header, kind, every)
 
     def permutation_importance(self, X, y, n_repeats=5, metric="mse", every=1, seed=None, n_threads=1, progress=False,
-                               offset=None):  # fmt: skip
+                               offset=None, weights=None):  # fmt: skip
         """How much worse predictions of y become when one column of X is permuted.
 
         Parameters
@@ -199,12 +199,14 @@ class PosteriorViews:
         progress : bool
         offset : float or array-like, shape (n,), optional
             As in `predict`; it stays with its row.
+        weights : array-like, shape (n,), optional
+            Of the rows, with metric="log_score": as in `log_likelihood_blocks`.
 
         Returns
         -------
         bart.permutation.Importance
         """
-        return measure_importance(self, X, y, n_repeats, metric, every, seed, n_threads, progress, offset)
+        return measure_importance(self, X, y, n_repeats, metric, every, seed, n_threads, progress, offset, weights)
 
     # ------------------------------------------------------------------------------------------------------ dependence
 
@@ -335,9 +337,10 @@ class PosteriorViews:
         -------
         arviz.InferenceData or xarray.DataTree
             Group "posterior" with sigma, total_log_likelihood (ArviZ keeps the plain name for pointwise
-            values), n_leaves and depth; "sample_stats" with tree_changed, root_changed, row_visits and
-            seconds; and the same of the burn-in in "warmup_posterior" and "warmup_sample_stats". With data,
-            "observed_data" with y; with `log_likelihood` a group of that name with y.
+            values), n_leaves and depth, and where they have priors k, theta and split_probabilities;
+            "sample_stats" with tree_changed, root_changed, row_visits and seconds; and the same of the burn-in in
+            "warmup_posterior" and "warmup_sample_stats". With data, "observed_data" with y; with `log_likelihood` a
+            group of that name with y.
 
         Raises
         ------

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from chain_helpers import assert_same, interrupted_at, make_data
 from scipy import stats
+from scipy.special import logsumexp
 
 import bart
 from bart.permutation import permuted_model
@@ -144,6 +145,36 @@ def test_arviz_takes_weights(post):
         np.testing.assert_allclose(found["log_likelihood"]["y"], expected, rtol=1e-9, atol=1e-9)
     with pytest.raises(ValueError, match="weights has no effect without log_likelihood"):
         post.to_arviz(y=y, weights=make_weights())
+
+
+@pytest.mark.parametrize("other", [None, np.ones(40), 2 * make_weights()])
+def test_a_model_of_other_weights_is_not_that_of_the_run(other):
+    """Nothing else tells them apart where sigma_hat is given: the log-likelihoods would be silently wrong."""
+    X, y = make_data()
+    post = bart.sample(make_model(sigma_hat=1.0), "cgm", **SIZE)
+    assert post.pointwise_log_likelihood(model=make_model(sigma_hat=1.0)).shape == (2, 6, 40)
+    model = bart.Model(X, y, n_trees=4, sigma_hat=1.0, weights=other)
+    with pytest.raises(ValueError, match="model is not that of this run: weights"):
+        post.pointwise_log_likelihood(model=model)
+    with pytest.raises(ValueError, match="model is not that of this run: weights"):
+        bart.sample(model, "cgm", **SIZE).inclusion(model=make_model(sigma_hat=1.0))
+
+
+def test_importance_takes_weights(post):
+    """Its baseline is the log predictive density at the weights given: to 1e-9; weights of 1 are none, bit for bit."""
+    X, y = make_data()
+    w, options = make_weights(), {"n_repeats": 1, "metric": "log_score", "seed": 1}
+    found = post.permutation_importance(X, y, weights=w, **options)
+    each = densities(post, X, y, w).reshape(-1, 40)
+    expected = (logsumexp(each, axis=0) - np.log(len(each))).mean()
+    assert found.baseline == pytest.approx(expected, rel=1e-9)
+    plain, ones = (post.permutation_importance(X, y, weights=given, **options) for given in (None, np.ones(40)))
+    np.testing.assert_array_equal(ones.repeats, plain.repeats)
+    assert abs(plain.baseline - found.baseline) > 0.01
+    with pytest.raises(ValueError, match="weights have no effect with metric='mse'"):
+        post.permutation_importance(X, y, weights=w)
+    with pytest.raises(ValueError, match="X has 40 rows, but weights has 39 values"):
+        post.permutation_importance(X, y, weights=w[1:], **options)
 
 
 def test_outcomes_of_new_rows_take_their_weights(post):
