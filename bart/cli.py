@@ -164,24 +164,30 @@ def predict(args):
     """``predict``: posterior mean, interval and quantiles at the rows of a table."""
     if args.out is not None:
         _check_out(args.out)
+    if args.weights is not None and args.kind != "outcome":
+        raise UsageError("--weights has no effect without --kind outcome")
     if args.kind == "outcome" and args.interval is None and args.quantiles is None:
         raise UsageError("--kind outcome has no effect without --interval or --quantiles: the mean is the same")
     with _usage_of(args.flags):
         quantile_levels(args.quantiles, args.interval)
     post = load(args.run_file)
     names = post.header["column_names"]
-    wanted = names if names is None or args.offset is None else [*names, args.offset]
-    table, ignored = read_table(args.data, wanted, args.exclude, args.delimiter)
-    offset = None
-    if args.offset is not None:
-        if args.offset not in table.columns:
-            raise TableError(f"{args.data}: no column {args.offset!r}; there are {', '.join(table.columns)}")
-        offset, table = table.pop(args.offset)
+    own = {"offset": args.offset, "weights": args.weights}
+    own = {what: column for what, column in own.items() if column is not None}
+    if args.weights is not None and args.weights == args.offset:
+        raise UsageError(f"--weights names the offset {args.weights!r}")
+    table, ignored = read_table(args.data, None if names is None else [*names, *own.values()], args.exclude,
+                                args.delimiter)  # fmt: skip
+    values = {}
+    for what, column in own.items():
+        if column not in table.columns:
+            raise TableError(f"{args.data}: no column {column!r}; there are {', '.join(table.columns)}")
+        values[what], table = table.pop(column)
     rows = table if names is not None else table.to_numpy()
     progress = False if args.quiet else None
     kind = args.kind or ("probability" if post.outcome == Probit.name else "mean")
     options = {"quantiles": args.quantiles, "interval": args.interval, "every": args.every}
-    options |= {"n_threads": args.n_threads, "offset": offset}
+    options |= {"n_threads": args.n_threads, **values}
     with _usage_of(args.flags):
         if kind == "probability":
             found = post.predict_proba(rows, **options)

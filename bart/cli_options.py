@@ -2,6 +2,8 @@
 
 import argparse
 
+from .hyperpriors import ChiK
+
 __all__ = ["AUTHORS_FLAGS", "add_commands", "options_of"]
 
 # Option of the scripts that the paper's authors published, and what to write here.
@@ -95,6 +97,15 @@ def _dim_weights(text):
     return text if text == "dirichlet" else _numbers(text)
 
 
+def _k(text):
+    if text == "chi":
+        return ChiK()
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"chi or a number, not {text!r}") from None
+
+
 def _sigma_hat(text):
     if text in ("ols", "sd"):
         return text
@@ -149,7 +160,8 @@ def _add_fit(command):
     add("--n-trees", type=int, metavar="M", help="trees [200]")
     add("--alpha", type=float, help="a node at depth d splits with probability alpha (1 + d)^-beta [.95]")
     add("--beta", type=float, help="[2]")
-    add("--k", type=float, help="leaf values have standard deviation .5 / (k sqrt(M)) of the range of y [2]")
+    add("--k", type=_k, metavar="K|chi", help="leaf values have standard deviation .5 / (k sqrt(M)) of the range of y;"
+        " chi: a prior of k, drawn with the trees [2]")  # fmt: skip
     add("--nu", type=float, help="degrees of freedom of the noise prior [3]")
     add("--q", type=float, help="its probability of a noise below sigma-hat [.9]")
     add("--sigma-hat", type=_sigma_hat, metavar="ols|sd|S", help="rough estimate of the noise [ols]")
@@ -202,6 +214,7 @@ def _add_predict(command):
         help="what is predicted: the mean f, a new outcome, noise included, or of a probit run the probability of 1"
              " [mean, of a probit run probability]")
     add("--offset-column", dest="offset", metavar="NAME", help="offsets of the rows, where fit had such a column")
+    add("--weights", metavar="NAME", help="relative precisions of the rows, with --kind outcome: a column [all 1]")
     add("--every", type=int, default=1, metavar="N", help="use only every so many draws [1]")
     add("--n-threads", type=int, default=1, metavar="N", help="threads [1]")
     add("--out", metavar="PRED.csv", help="file for the predictions [stdout]")

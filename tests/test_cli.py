@@ -127,6 +127,30 @@ def test_weights_are_a_column(tmp_path, capsys):
     assert "--weights[0] = -0.367" in capsys.readouterr().err
 
 
+def test_weights_of_new_rows_are_a_column(tmp_path, capsys):
+    X, y = make_data()
+    w = np.exp(np.linspace(-1, 1, len(y)))
+    out, offset = str(tmp_path / "run.npz"), X[:, 0] - 0.5
+    path = write(tmp_path / "data.csv", ["a", "w", "o", "b", "y"], np.column_stack([X[:, 0], w, offset, X[:, 1], y]))
+    fit = ["fit", path, "--target", "y", *RUN, "--out", out, "--weights", "w", "--offset-column", "o", "--k", "chi",
+           "--dim-weights", "dirichlet"]  # fmt: skip
+    assert main(fit) == 0
+    model = bart.Model(X[:, :2], y, n_trees=4, weights=w, offset=offset, k=bart.ChiK(), dim_weights="dirichlet")
+    post = bart.load(out)
+    assert_same(post, bart.sample(model, "growprune", **OPTIONS))
+    capsys.readouterr()
+    predict = ["predict", out, path, "--offset-column", "o", "--interval", ".9", "--json"]
+    assert main([*predict, "--kind", "outcome", "--weights", "w"]) == 0
+    columns = json.loads(capsys.readouterr().out)["columns"]
+    expected = post.predict(X[:, :2], interval=0.9, kind="outcome", offset=offset, weights=w)
+    np.testing.assert_array_equal([columns["lower"], columns["upper"]], expected.interval)
+    for flags, code, message in ((["--weights", "w"], 2, "--weights has no effect without --kind outcome"),
+                                 (["--kind", "outcome", "--weights", "o"], 2, "--weights names the offset 'o'"),
+                                 (["--kind", "outcome", "--weights", "v"], 1, "no column 'v'")):
+        assert main([*predict, *flags]) == code
+        assert message in said(capsys)
+
+
 def test_fit_as_json(data, tmp_path, capsys):
     out = str(tmp_path / "out.npz")
     assert main(["fit", data, "--target", "target", *RUN, "--out", out, "--json"]) == 0
