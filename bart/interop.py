@@ -91,7 +91,7 @@ def arviz_object(post, X=None, y=None, model=None, log_likelihood=False, n_threa
     for prefix, traces in (("", post), ("warmup_", post.burn)):
         if prefix and post.n_burn == 0:
             continue
-        copies = {name: np.array(traces[name]) for name in post}
+        copies = {name: np.array(traces[name]) for name in post.sweeps}
         copies["total_log_likelihood"] = copies.pop("log_likelihood")
         groups[prefix + "posterior"] = {key: copies[key] for key in copies if key not in _OF_SAMPLER}
         groups[prefix + "sample_stats"] = {key: copies[key] for key in _OF_SAMPLER}

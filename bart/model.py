@@ -147,10 +147,8 @@ class Model:
         return {**self.__dict__, "_domain": None}
 
     def __repr__(self):
-        return (
-            f"Model({self.dataset!r}, n_trees={self.n_trees}, {self.tree_prior!r}, {self.leaf_prior!r}, "
-            f"{self.noise_prior!r}{'' if self.outcome is None else f', {self.outcome!r}'})"
-        )
+        parts = [*self.priors, *([] if self.outcome is None else [self.outcome])]
+        return f"Model({self.dataset!r}, n_trees={self.n_trees}, {', '.join(map(repr, parts))})"
 
     def _variance(self, sd, name):
         """The square of a standard deviation in the units of y, in scaled units. The division comes first:

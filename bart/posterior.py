@@ -36,9 +36,9 @@ class Posterior(PosteriorViews):
 
     Traces
     ------
-    log_likelihood : sum over rows of log N(y | f(x), sigma^2) at the end of the sweep, in the units of y; for probit of
-        log Phi(f) where y = 1 and log Phi(-f) where y = 0.
-    sigma : noise standard deviation, units of y; for probit 1, that of the latent variables.
+    log_likelihood : sum over rows of log N(y | f(x), sigma^2) at the end of the sweep, in the units of y, offsets and
+        weights of the rows included; for probit of log Phi(f) where y = 1 and log Phi(-f) where y = 0.
+    sigma : noise standard deviation (of a row of weight 1), units of y; for probit 1, that of the latent variables.
     n_leaves : leaves of all trees together.
     depth : largest depth of a leaf over the trees (a stump has 0).
     tree_changed, root_changed : share of trees whose structure, whose root's rule changed in the sweep.
@@ -311,7 +311,17 @@ class Posterior(PosteriorViews):
         Returns
         -------
         Summary
+
+        Raises
+        ------
+        KeyError
+            There is no such trace.
+        ValueError
+            split_probabilities, which is no single number a draw.
         """
+        for name in names:
+            if self[name].ndim != 2:
+                raise ValueError(f"names: {name} is one number a column in each draw; the traces are {', '.join(self)}")
         notes = [] if self.tempering is None else [str(self.tempering)]
         return Summary({name: summarise(self[name]) for name in names}, notes)
 

@@ -73,7 +73,7 @@ class TreePrior:
         if isinstance(self.dim_weights, str) and self.dim_weights == "dirichlet":
             _set(self, "dim_weights", Dirichlet())
         elif self.dim_weights is not None and not isinstance(self.dim_weights, Dirichlet):
-            _set(self, "dim_weights", _check_weights(self.dim_weights))
+            _set(self, "dim_weights", _check_dim_weights(self.dim_weights))
 
     def p_split(self, depth):
         """``alpha (1 + depth)^-beta``: how probably a node with a valid gap splits; the root has depth 0."""
@@ -319,7 +319,7 @@ def _set(record, name, value):
     object.__setattr__(record, name, value)
 
 
-def _check_weights(weights):
+def _check_dim_weights(weights):
     if isinstance(weights, (str, bytes)) or not isinstance(weights, Iterable):
         raise TypeError(f"dim_weights must be a sequence of numbers, a Dirichlet or 'dirichlet', got {weights!r}")
     checked = tuple(check_real(w, f"dim_weights[{d}]", 0, closed="low") for d, w in enumerate(weights))

@@ -21,6 +21,7 @@ __all__ = ["RunState", "StopSampling", "Targets", "Watch"]
 _NOTE_SECONDS = 2.0
 _NOTE_SHARE = 0.02
 _NOTE_NAMES = ("sigma", "log_likelihood")
+_KNOWN = f"there are {', '.join(TRACES)}, and with priors of them {', '.join(OPTIONAL_TRACES)}"
 
 
 class StopSampling(Exception):
@@ -63,7 +64,7 @@ class Targets:
             raise TypeError(f"stop_when: names must be a sequence of traces, got {self.names!r}")
         for name in names or ():
             if name not in (*TRACES, *OPTIONAL_TRACES):
-                raise ValueError(f"stop_when: no trace {name!r} among names: there are {', '.join(TRACES)}")
+                raise ValueError(f"stop_when: no trace {name!r} among names: {_KNOWN}")
         given = {"every": check_count(self.every, "stop_when: every", 4)}
         given["names"] = None if names is None else tuple(names)
         for figure, low in (("r_hat", 1), ("ess_bulk", 0)):
@@ -207,7 +208,7 @@ class RunState:
 
 def _check_trace(name):
     if name not in (*TRACES, *OPTIONAL_TRACES):
-        raise KeyError(f"no trace {name!r}: there are {', '.join(TRACES)}")
+        raise KeyError(f"no trace {name!r}: {_KNOWN}")
 
 
 class Watch:

@@ -491,6 +491,11 @@ def test_traces_and_files(tmp_path):
     assert (s[:, :, 3] == 0).all() and (s[:, :, :3] > 0).any()
     assert {"k", "theta"} <= set(post) and "split_probabilities" not in set(post)
     assert set(post.summary(["k", "theta"])) == {"k", "theta"}
+    with pytest.raises(ValueError, match="split_probabilities is one number a column in each draw"):
+        post.summary(["split_probabilities"])
+    assert repr(bart.ChiK()) in repr(small_model(k=bart.ChiK()))
+    with pytest.raises(ValueError, match="there are .* and with priors of them theta, k"):
+        bart.Targets(names="split_probabilities")
     post.save(tmp_path / "run.npz")
     assert_same(bart.load(tmp_path / "run.npz"), post)
     assert len(post.to_coda(tmp_path / "coda")) == 4
@@ -498,6 +503,15 @@ def test_traces_and_files(tmp_path):
     assert shares.prior[3] == 0 and np.isclose(shares.prior.sum(), 1.0)
     plain = bart.sample(small_model(dim_weights=None, k=2.0), **RUN)
     assert set(plain) == set(post) - {"k", "theta"} and "split_probabilities" not in plain.sweeps
+
+
+def test_arviz_has_the_hyperparameters():
+    pytest.importorskip("arviz")
+    post = bart.sample(small_model(), **RUN)
+    data = post.to_arviz()
+    for name in ("k", "theta", "split_probabilities"):
+        np.testing.assert_array_equal(data["posterior"][name].values, post[name])
+        np.testing.assert_array_equal(data["warmup_posterior"][name].values, post.burn[name])
 
 
 def test_other_hyperpriors_are_another_model(tmp_path):

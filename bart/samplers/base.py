@@ -19,7 +19,7 @@ class StepParams:
     Parameters
     ----------
     sigma2 : float
-        Noise variance.
+        Noise variance, of a row of weight 1.
     leaf_var : float
         Prior variance of a leaf value.
     leaf_mean : float
