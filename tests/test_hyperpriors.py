@@ -456,6 +456,9 @@ KINDS = {
     "python": (hide(bart.GrowPrune()), {}, {}),
     "probit": ("local(subset=1)", {"outcome": "probit"}, {}),
     "ladder": ("cgm", {}, {"ladder": bart.Ladder(n_rungs=3, t_min=0.3, every=2)}),
+    "weights, offsets, ladder": ("cgm + transpose + joint(every=2)",
+                                 {"weights": np.linspace(0.5, 2.0, 50), "offset": np.linspace(-1.0, 1.0, 50)},
+                                 {"ladder": bart.Ladder(n_rungs=3, t_min=0.3, every=2)}),
 }
 
 
