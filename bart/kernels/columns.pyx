@@ -166,7 +166,8 @@ def _most_tied(column, mass):
 
 
 cdef class Domain:
-    """The rank codes of a data set bound to a tree prior; immutable, shared by all trees and chains.
+    """The rank codes of a data set bound to a tree prior; immutable and shared by all trees and chains, but for the
+    copies of `with_random_weights`, one a chain.
 
     Parameters
     ----------
