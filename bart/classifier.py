@@ -27,7 +27,7 @@ class BARTClassifier(ClassifierMixin, BARTEstimator):
 
     Parameters
     ----------
-    k : float or bart.ChiK
+    k : float, bart.ChiK or "chi"
         Shrinkage: the larger, the less a tree may say. Leaf values have the standard deviation
         ``3 / (k sqrt(n_trees))``, so that f is within 3 of the offset with probability 0.95 at k = 2.
     offset : float or None

@@ -2,8 +2,6 @@
 
 import argparse
 
-from .hyperpriors import ChiK
-
 __all__ = ["AUTHORS_FLAGS", "add_commands", "options_of"]
 
 # Option of the scripts that the paper's authors published, and what to write here.
@@ -99,7 +97,7 @@ def _dim_weights(text):
 
 def _k(text):
     if text == "chi":
-        return ChiK()
+        return text
     try:
         return float(text)
     except ValueError:

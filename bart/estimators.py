@@ -34,7 +34,7 @@ class BARTRegressor(RegressorMixin, BARTEstimator):
         Trees of the sum.
     alpha, beta : float
         A node at depth d splits with probability ``alpha (1 + d)^-beta`` a priori.
-    k : float or bart.ChiK
+    k : float, bart.ChiK or "chi"
         Shrinkage: the larger, the less a tree may say. Leaf values have the standard deviation
         ``0.5 / (k sqrt(n_trees))`` in units of the range of y. A ChiK is a prior of k.
     nu, q, sigma_hat

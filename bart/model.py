@@ -25,9 +25,9 @@ class Model:
         m, at least 1.
     alpha, beta : float
         A node at depth d splits with probability ``alpha (1 + d)^-beta``; 0 <= alpha < 1, beta >= 0.
-    k : float or bart.ChiK
+    k : float, bart.ChiK or "chi"
         Leaf values have standard deviation ``0.5 / (k sqrt(n_trees))`` in scaled units; > 0. Not together
-        with ``leaf_var``. A ChiK is a prior of k, which is then drawn with the trees.
+        with ``leaf_var``. A ChiK is a prior of k, which is then drawn with the trees; "chi" is ``ChiK()``.
     nu, q : float
         ``sigma^2 ~ nu lam / chi2_nu`` with lam such that ``P(sigma < sigma_hat) = q``; nu > 0, 0 < q < 1.
     sigma_hat : {"ols", "sd"} or float
@@ -97,8 +97,10 @@ class Model:
         self.outcome = resolve_outcome(outcome)
         self.n_trees = check_count(n_trees, "n_trees")
         self.tree_prior = TreePrior(alpha, beta, threshold, cuts, n_cuts, dim_weights)
+        if isinstance(k, str) and k == "chi":
+            k = ChiK()
         self.k_prior = k if isinstance(k, ChiK) else None
-        start = k.start if isinstance(k, ChiK) else check_real(k, "k", 0)
+        start = check_real(k, "k", 0) if self.k_prior is None else k.start
         nu, q = check_real(nu, "nu", 0), check_real(q, "q", 0, 1)
         check_choice(noise_shape, "noise_shape", ("half", "full"))
         if isinstance(sigma_hat, str):

@@ -47,6 +47,9 @@ HEAVY = {
                                  bart.JointLeaves(every=2)),
     "splice": bart.Splice(),
 }
+# Sweeps to a record. A kernel that draws one column by the weights keeps small weights for thousands of sweeps, and
+# standard errors from a chain of 80 000 are too small by 1.3 to 1.9 (spread of 24 such chains, whose mean is exact).
+THIN = {"optimal-1": 20}
 
 
 def make_model(case, **options):
@@ -78,27 +81,27 @@ def law_of(case):
     return LAWS[case]
 
 
-def record(ensemble, seed, n_sweeps, exact):
-    """Traces by name, after a short burn-in, of the state that an Ensemble or the cold one of a ladder is in."""
+def record(ensemble, n_records, exact, thin=1):
+    """Traces by name, every `thin` sweeps after a burn-in, of an Ensemble's state or that of a ladder's cold one."""
     ensemble.run(200)
     trees, rows = [], []
-    for _ in range(n_sweeps):
-        rows.append(ensemble.run(1))
+    for _ in range(n_records):
+        rows.append(ensemble.run(thin))
         trees.append(getattr(ensemble, "seen", ensemble).structures()[0])
-    s = np.array([row["split_probabilities"][0, 0] for row in rows])
-    theta = np.array([row["theta"][0] for row in rows])
+    s = np.array([row["split_probabilities"][-1, 0] for row in rows])
+    theta = np.array([row["theta"][-1] for row in rows])
     traces = {"s": s, "s2": s * s, "theta": theta / (1 + theta)}
     if "k" in exact:
-        k = np.array([row["k"][0] for row in rows])
+        k = np.array([row["k"][-1] for row in rows])
         traces |= {"k": k, "k2": k * k}
     names = np.array([f"tree {tree}" if f"tree {tree}" in exact else "rare trees" for tree in trees])
     traces |= {name: names == name for name in exact if "tree" in name}
     return {name: traces[name] for name in exact}
 
 
-def run_case(case, sampler, seed, n_sweeps):
+def run_case(case, sampler, seed, n_records, thin=1):
     ensemble = bart.Ensemble(make_model(case), sampler, np.random.default_rng(seed))
-    return record(ensemble, seed, n_sweeps, law_of(case))
+    return record(ensemble, n_records, law_of(case), thin)
 
 
 # -------------------------------------------------------------------------------------------------- the exact posterior
@@ -123,8 +126,9 @@ def test_the_exact_law_by_two_quadratures():
     *(pytest.param(case, name, marks=pytest.mark.long) for case in CASES for name in HEAVY),
 ])  # fmt: skip
 def test_exact_posterior(case, sampler, seed):
+    thin = THIN.get(sampler, 1)
     sampler = (SAMPLERS | HEAVY)[sampler]
-    assert_means(lambda n, repeat: run_case(case, sampler, seed + repeat, n), law_of(case), 8000)
+    assert_means(lambda n, repeat: run_case(case, sampler, seed + repeat, n, thin), law_of(case), 8000)
 
 
 @pytest.mark.parametrize("sampler", ["cgm", "local-1"])
@@ -140,7 +144,7 @@ def test_exact_posterior_in_a_ladder(sampler, seed):
             swap(swapped)
 
         made._swap = look_and_swap
-        return record(made, seed, n, law_of("both"))
+        return record(made, n, law_of("both"))
 
     assert_means(run, law_of("both"), 8000)
 
@@ -496,7 +500,7 @@ def test_traces_and_files(tmp_path):
     assert set(post.summary(["k", "theta"])) == {"k", "theta"}
     with pytest.raises(ValueError, match="split_probabilities is one number a column in each draw"):
         post.summary(["split_probabilities"])
-    assert repr(bart.ChiK()) in repr(small_model(k=bart.ChiK()))
+    assert repr(bart.ChiK()) in repr(small_model(k=bart.ChiK())) == repr(small_model(k="chi"))
     with pytest.raises(ValueError, match="there are .* and with priors of them theta, k"):
         bart.Targets(names="split_probabilities")
     post.save(tmp_path / "run.npz")
