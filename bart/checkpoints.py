@@ -14,7 +14,7 @@ import numpy as np
 from .chain import Forests, Segment, join_segments
 from .storage import read_record, write_record
 
-__all__ = ["CheckpointFolder", "describe", "fingerprints", "row_texts"]
+__all__ = ["CheckpointFolder", "data_digest", "describe", "fingerprints", "row_texts"]
 
 _FORMAT = 3
 
@@ -58,6 +58,18 @@ def _digest(*values):
     return hashlib.sha256("\n".join(describe(value) for value in values).encode()).hexdigest()
 
 
+def data_digest(model):
+    """A digest of X, y, and the offsets and weights of rows."""
+    data = model.dataset
+    rows = [data.X, data.y]
+    # Only where there are any, as it was before there could be; a number of an outcome's own is y_mid.
+    if data.offset is not None and not (model.outcome is not None and isinstance(data.offset, float)):
+        rows.append(data.offset)
+    if data.weights is not None:
+        rows.append({"weights": data.weights})
+    return _digest(*rows)
+
+
 def fingerprints(model, sampler, plan, entropy, starts):
     """For each chain, digests of all that its draws depend on, the number of draws apart.
 
@@ -75,14 +87,8 @@ def fingerprints(model, sampler, plan, entropy, starts):
     priors = list(model.priors)
     if model.outcome is not None:           # else as it was before there were others, for the files of that time
         priors.append(model.outcome)
-    rows = [data.X, data.y]
-    # Likewise; a number of an outcome's own is y_mid.
-    if data.offset is not None and not (model.outcome is not None and isinstance(data.offset, float)):
-        rows.append(data.offset)
-    if data.weights is not None:
-        rows.append({"weights": data.weights})
     common = {
-        "data": _digest(*rows),
+        "data": data_digest(model),
         "model": _digest(model.n_trees, *priors, data.y_mid, data.y_range),
         "sampler": _digest(sampler),
         "run": _digest(dataclasses.replace(plan, n_draws=1, init_leaves=None)),

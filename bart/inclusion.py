@@ -7,12 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .checkpoints import describe, row_texts
+from .checkpoints import data_digest, describe, row_texts
 from .diagnostics import mcse
 from .hyperpriors import Dirichlet
 from .inputs import check_choice, check_count
 from .kernels.hyper import set_log_weights
 from .kernels.state import TreeState
+from .outcomes import name_of
 from .stored import parents_of
 from .trees import column_label
 
@@ -166,11 +167,12 @@ def check_same_model(header, model):
     names = None if data.column_names is None else tuple(data.column_names)
     kept = None if header["column_names"] is None else tuple(header["column_names"])
     mine = {"n_trees": model.n_trees, "n_dims": data.n_dims, "column_names": names,
-            "y_mid": data.y_mid, "y_range": data.y_range, **row_texts(data),
-            "priors": describe(model.priors)}  # fmt: skip
+            "y_mid": data.y_mid, "y_range": data.y_range, **row_texts(data), "outcome": name_of(model.outcome),
+            "priors": describe(model.priors), "data": data_digest(model)}  # fmt: skip
     theirs = {**{name: header.get(name) for name in mine}, "column_names": kept}
     for name, value in mine.items():
-        if theirs[name] != value and not (name == "priors" and theirs[name] is None):
+        older = name in ("outcome", "priors", "data") and theirs[name] is None      # files that lack it
+        if theirs[name] != value and not older:
             raise ValueError(f"model is not that of this run: {name} is {value!r}, in the run {theirs[name]!r}")
 
 
@@ -197,7 +199,7 @@ def prior_shares(model, kind="splits", n_forests=100, seed=None):
     state = TreeState(model.domain.with_random_weights() if is_random else model.domain)
     counts = np.zeros((n_forests, n_dims), dtype=np.int64)
     for forest in range(n_forests):
-        if is_random:
+        if is_random and len(state.domain.candidates):
             set_log_weights([state], prior.draw(len(state.domain.candidates), rng)[1])
         for _ in range(model.n_trees):
             state.draw_from_prior(rng)

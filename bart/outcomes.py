@@ -149,6 +149,11 @@ OUTCOMES = {Probit.name: Probit}
 GAUSSIAN = "gaussian"
 
 
+def name_of(outcome):
+    """The name of a Model's outcome, which is None for "gaussian"."""
+    return GAUSSIAN if outcome is None else outcome.name
+
+
 def resolve_outcome(outcome):
     """None for "gaussian", an Outcome for its name or itself."""
     if isinstance(outcome, Outcome):

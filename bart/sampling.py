@@ -11,11 +11,11 @@ import numpy as np
 
 from .backfitting import STARTS
 from .chain import START_KINDS, TRACES, Chain, ChainPlan, Forests, advance, join_segments
-from .checkpoints import CheckpointFolder, describe, fingerprints, row_texts
+from .checkpoints import CheckpointFolder, data_digest, describe, fingerprints, row_texts
 from .inputs import check_choice, check_count, check_flag, check_real
 from .ladder import Tempering
 from .model import Model
-from .outcomes import GAUSSIAN
+from .outcomes import name_of
 from .posterior import Posterior
 from .progress import Bar
 from .runs import stored_entropy, write_run
@@ -411,7 +411,8 @@ def _posterior(model, sampler, plan, starts, entropy, record, watch):
         "y_mid": float(data.y_mid),
         "y_range": float(data.y_range),
         **row_texts(data),
-        "outcome": GAUSSIAN if model.outcome is None else model.outcome.name,
+        "data": data_digest(model),
+        "outcome": name_of(model.outcome),
         "n_burn": plan.n_burn,
         "thin": plan.thin,
         "tree_order": plan.tree_order,

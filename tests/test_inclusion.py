@@ -10,6 +10,7 @@ from view_helpers import walk
 
 import bart
 from bart import diagnostics
+from bart.checkpoints import data_digest
 from bart.inclusion import prior_shares
 from bart.permutation import PermutationNull, permuted_model
 
@@ -136,11 +137,31 @@ def test_the_model_of_another_run_is_refused(post, model):
     others = {
         "n_trees": bart.Model(X, y, n_trees=5), "n_dims": bart.Model(X[:, :2], y, n_trees=4),
         "y_mid": bart.Model(X, y + 1.0, n_trees=4), "priors": bart.Model(X, y, n_trees=4, alpha=0.5),
+        "data": bart.Model(X[::-1], y, n_trees=4, sigma_hat=model.sigma_hat),
     }  # fmt: skip
     for name, other in others.items():
         with pytest.raises(ValueError, match=f"not that of this run: {name}"):
             post.inclusion(model=other)
     assert post.inclusion(model=bart.Model(X, y, n_trees=4), n_prior=2).prior is not None
+    header = {name: value for name, value in post.header.items() if name not in ("data", "outcome")}
+    assert bart.Posterior(post.sweeps, header, post.forests).inclusion(model=others["data"], n_prior=2)
+
+
+def test_a_model_of_another_outcome_is_refused():
+    """f, its priors and the numbers in y are the same."""
+    X, y = np.random.default_rng(1).random((40, 2)), np.arange(40) % 2
+    probit = bart.Model(X, y, n_trees=2, outcome="probit", offset=0.0)
+    gaussian = bart.Model(X, y, n_trees=2, sigma=1.0, scale=False, leaf_var=probit.leaf_prior.var)
+    post = bart.sample(gaussian, "cgm", n_burn=0, n_draws=2, n_chains=1, seed=1, progress=False)
+    same = {"y_mid": probit.dataset.y_mid, "y_range": 1.0, "data": data_digest(probit)}
+    with pytest.raises(ValueError, match="not that of this run: outcome"):
+        bart.Posterior(post.sweeps, post.header | same, post.forests).pointwise_log_likelihood(model=probit)
+
+
+def test_the_prior_of_columns_that_cannot_be_split():
+    model = bart.Model(np.ones((10, 3)), np.arange(10.0), n_trees=2, dim_weights="dirichlet")
+    mean, mcse = prior_shares(model, "splits", 5, 1)
+    assert mean.tolist() == mcse.tolist() == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(
