@@ -43,7 +43,7 @@ class BARTClassifier(ClassifierMixin, BARTEstimator):
     classes_ : (2,) array
         Sorted.
     model_, posterior_, r_hat_, feature_importances_, n_features_in_, feature_names_in_
-        As in `BARTRegressor`; R-hat is of the log-likelihood and of f.
+        As in `BARTRegressor`; R-hat is of the log-likelihood, of k and theta where they have priors, and of f.
 
     See Also
     --------

@@ -30,7 +30,7 @@ from .tables import TableError, read_table, write_table
 __all__ = ["main"]
 
 USAGE, FAILURE, INTERRUPTED = 2, 1, 130
-_NAMES = ("sigma", "log_likelihood", "n_leaves", "depth")
+_NAMES = None       # those of Posterior.summary
 
 
 class UsageError(Exception):
@@ -286,7 +286,7 @@ def _finish(args, post):
 
 def _diagnosis(post, names, r_hat, ess):
     """The summary, and a phrase for each trace whose figures fall short; one that is constant has none."""
-    for name in names:
+    for name in names or ():
         if name not in post:
             raise ValueError(f"names: no trace {name!r}: there are {', '.join(post)}")
     summary, trouble = post.summary(names), []

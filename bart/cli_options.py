@@ -142,7 +142,7 @@ def _add_running(command):
     add("--time-limit", type=float, metavar="S", help="end after so many seconds, with the draws that there are")
     add("--stop-r-hat", type=float, metavar="R", help="end when R-hat is at most this, and ...")
     add("--stop-ess", type=float, metavar="E", help="... the bulk ESS at least this, with --n-draws at the most")
-    add("--stop-names", type=_names, metavar="A,B", help="... of these traces [sigma,log_likelihood]")
+    add("--stop-names", type=_names, metavar="A,B", help="... of these traces [sigma,log_likelihood, and k and theta]")
     add("--quiet", action="store_true", help="no progress bar")
 
 
@@ -222,7 +222,7 @@ def _add_predict(command):
 def _add_diagnose(command):
     add = command.add_argument
     add("run_file", metavar="RUN.npz", help="a saved run")
-    add("--names", type=_names, metavar="A,B", help="traces [sigma,log_likelihood,n_leaves,depth]")
+    add("--names", type=_names, metavar="A,B", help="traces [sigma,log_likelihood,n_leaves,depth, and k and theta]")
     add("--r-hat", type=float, default=1.05, metavar="R", help="largest R-hat that counts as converged [1.05]")
     add("--ess", type=float, default=400.0, metavar="E", help="least bulk ESS [400]")
     add("--strict", action="store_true", help="exit code 1 where it is not converged")

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from .chain import OPTIONAL_TRACES
 from .diagnostics import split_rhat
 from .inclusion import shares_of
 from .inputs import check_count, check_real
@@ -71,7 +72,8 @@ class BARTEstimator(BaseEstimator):
 
     def _r_hat(self, traces):
         post = self.posterior_
-        found = {name: split_rhat(post[name]) for name in traces}
+        hyper = [name for name in OPTIONAL_TRACES if name in post]
+        found = {name: split_rhat(post[name]) for name in (*traces, *hyper)}
         order = np.argsort(self.model_.dataset.y, kind="stable")
         rows = np.unique(order[np.linspace(0, len(order) - 1, _N_COMPARED).astype(int)])
         f = np.concatenate([values for _, values in all_draws(post, self.model_.dataset.X[rows])], axis=2)

@@ -79,8 +79,9 @@ class BARTRegressor(RegressorMixin, BARTEstimator):
     posterior_ : bart.Posterior
         All draws, with their traces, summary, files and ArviZ.
     r_hat_ : dict of float
-        Rank-normalised split R-hat over the chains: of sigma, the log-likelihood, and of f, the largest
-        over ten training rows. NaN where nothing can be said (one chain); None with ``max_r_hat=None``.
+        Rank-normalised split R-hat over the chains: of sigma, the log-likelihood, k and theta where they have priors,
+        and of f, the largest over ten training rows. NaN where nothing can be said (one chain); None with
+        ``max_r_hat=None``.
     feature_importances_ : (n_features_in_,) float64
         Inclusion proportions (Chipman, George & McCulloch 2010): the share of the trees' rules that split a feature,
         its posterior mean; they sum to 1 where every draw has a rule. How often a feature is used, not how much f

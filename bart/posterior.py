@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from .chain import TRACES, Forests
+from .chain import OPTIONAL_TRACES, TRACES, Forests
 from .data import check_rows
 from .diagnostics import summarise
 from .inputs import check_count
@@ -300,13 +300,13 @@ class Posterior(PosteriorViews):
         check_count(n_threads, "n_threads")
         yield from self._predict_blocks(X, every, burn, n_threads, new_offset(self.header, offset, len(X)))
 
-    def summary(self, names=("sigma", "log_likelihood", "n_leaves", "depth")):
+    def summary(self, names=None):
         """Mean, standard deviation, Monte Carlo error, bulk and tail ESS and R-hat of traces.
 
         Parameters
         ----------
-        names : sequence of str
-            Traces.
+        names : sequence of str, optional
+            Traces; sigma, log_likelihood, n_leaves and depth by default, and k and theta where there are any.
 
         Returns
         -------
@@ -319,6 +319,8 @@ class Posterior(PosteriorViews):
         ValueError
             split_probabilities, which is no single number a draw.
         """
+        if names is None:
+            names = ("sigma", "log_likelihood", "n_leaves", "depth", *(n for n in OPTIONAL_TRACES if n in self))
         for name in names:
             if self[name].ndim != 2:
                 raise ValueError(f"names: {name} is one number a column in each draw; the traces are {', '.join(self)}")

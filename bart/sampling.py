@@ -130,9 +130,9 @@ def sample(
         Wall seconds of this call after which the run ends, > 0: at the next draw, within a tenth of a second or the
         time of one draw (with an executor of processes or of a cluster, of the segments under way).
     stop_when : Targets or dict of their parameters, optional
-        R-hat and bulk ESS of named traces, by default sigma and log_likelihood, at which the run ends, on all chains
-        together, as in ``{"r_hat": 1.01, "ess_bulk": 400}``; needs ArviZ. Not reached within `n_draws`: a warning
-        says by how much.
+        R-hat and bulk ESS of named traces, by default sigma and log_likelihood, and k and theta where they have priors,
+        at which the run ends, on all chains together, as in ``{"r_hat": 1.01, "ess_bulk": 400}``; needs ArviZ. Not
+        reached within `n_draws`: a warning says by how much.
 
     Returns
     -------

@@ -12,6 +12,7 @@ import numpy as np
 
 from . import diagnostics
 from .chain import OPTIONAL_TRACES, TRACES
+from .hyperpriors import Dirichlet
 from .inputs import check_count, check_real
 from .priors import FixedNoise
 
@@ -20,7 +21,7 @@ __all__ = ["RunState", "StopSampling", "Targets", "Watch"]
 # Seconds between two notes on the progress bar, and the largest share of the time that R-hat for them may take.
 _NOTE_SECONDS = 2.0
 _NOTE_SHARE = 0.02
-_NOTE_NAMES = ("sigma", "log_likelihood")
+_NOTE_NAMES = ("sigma", "log_likelihood", *OPTIONAL_TRACES)
 _KNOWN = f"there are {', '.join(TRACES)}, and with priors of them {', '.join(OPTIONAL_TRACES)}"
 
 
@@ -39,7 +40,8 @@ class Targets:
     Parameters
     ----------
     names : sequence of str, optional
-        Traces, see `Posterior`; "log_likelihood" by default, and "sigma" where the model does not fix it.
+        Traces, see `Posterior`; by default "log_likelihood", and those of "sigma", "theta" and "k" that the model
+        draws.
     r_hat : float or None
         Largest rank-normalised split R-hat, > 1; None asks nothing of it. It needs two chains or more.
     ess_bulk : float or None
@@ -132,15 +134,27 @@ def resolve_targets(stop_when, model, n_chains):
         raise TypeError(f"stop_when must be Targets, a dict of their parameters or None, got {stop_when!r}")
     if n_chains < 2 and stop_when.r_hat is not None:
         raise ValueError("stop_when: R-hat needs two chains or more; take n_chains >= 2 or r_hat=None")
-    fixed = isinstance(model.noise_prior, FixedNoise)
+    fixed = _fixed_traces(model)
     if stop_when.names is None:
-        stop_when = replace(stop_when, names=("log_likelihood",) if fixed else ("sigma", "log_likelihood"))
-    if fixed and "sigma" in stop_when.names:
-        raise ValueError("stop_when: sigma is fixed in this model, so its trace reaches no target; name other traces")
-    for name in set(stop_when.names) & {*OPTIONAL_TRACES} - {*model.trace_names}:
-        raise ValueError(f"stop_when: this model has no trace {name!r}: it has no prior of it")
+        names = ("sigma", "log_likelihood", *(name for name in OPTIONAL_TRACES if name in model.trace_names))
+        stop_when = replace(stop_when, names=tuple(name for name in names if name not in fixed))
+    for name in stop_when.names:
+        if name in fixed:
+            raise ValueError(f"stop_when: {name} is fixed in this model, so its trace reaches no target; name others")
+        if name in OPTIONAL_TRACES and name not in model.trace_names:
+            raise ValueError(f"stop_when: this model has no trace {name!r}: it has no prior of it")
     diagnostics.require_arviz()
     return stop_when
+
+
+def _fixed_traces(model):
+    """Traces that other models draw and this one does not."""
+    fixed, weights = set(), model.tree_prior.dim_weights
+    if isinstance(model.noise_prior, FixedNoise):
+        fixed.add("sigma")
+    if isinstance(weights, Dirichlet) and (weights.theta is not None or not len(model.domain.candidates)):
+        fixed.add("theta")
+    return fixed
 
 
 class RunState:
@@ -174,12 +188,16 @@ class RunState:
         """Whether all chains have made all sweeps."""
         return bool((self.n_sweeps >= self.n_sweeps_planned).all())
 
+    def __contains__(self, name):
+        parts = [part for chain in self._segments for part in chain]
+        return name in TRACES or name in OPTIONAL_TRACES and bool(parts) and name in parts[0].traces
+
     def __getitem__(self, name):
         return self.kept(name, int(self.n_draws.min()))
 
     def kept(self, name, n_draws):
         """The first `n_draws` kept draws of each chain, (n_chains, n_draws)."""
-        _check_trace(name)
+        self._check(name)
         thin = self._plan.thin
         rows = []
         for parts in self._segments:
@@ -190,7 +208,7 @@ class RunState:
 
     def sweeps(self, name):
         """The trace of all sweeps of each chain so far, burn-in included: a list of arrays, of unlike lengths."""
-        _check_trace(name)
+        self._check(name)
         return [np.concatenate([part.traces[name] for part in parts] or [np.empty(0)]) for parts in self._segments]
 
     def r_hat(self, name):
@@ -201,14 +219,13 @@ class RunState:
         """Bulk effective sample size of ``state[name]`` over all chains; NaN where nothing can be said yet."""
         return self._figure(diagnostics.ess_bulk, name)
 
+    def _check(self, name):
+        if name not in self:
+            raise KeyError(f"no trace {name!r}: {_KNOWN}")
+
     def _figure(self, figure, name):
         draws = self[name]
         return figure(draws) if draws.size else float("nan")
-
-
-def _check_trace(name):
-    if name not in (*TRACES, *OPTIONAL_TRACES):
-        raise KeyError(f"no trace {name!r}: {_KNOWN}")
 
 
 class Watch:
@@ -336,8 +353,8 @@ class Watch:
             return
         state = self.state()
         try:
-            r_hats = [state.r_hat(name) for name in _NOTE_NAMES]
-            ess = [state.ess_bulk(name) for name in _NOTE_NAMES]
+            names = [name for name in _NOTE_NAMES if name in state]
+            r_hats, ess = [state.r_hat(name) for name in names], [state.ess_bulk(name) for name in names]
         except ImportError:
             self._note_every = float("inf")
             return

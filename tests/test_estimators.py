@@ -304,6 +304,7 @@ def test_chains_that_have_not_converged_are_told(kind):
         assert all(np.isnan(value) for value in single.r_hat_.values())
     np.testing.assert_allclose(fine.r_hat_["log_likelihood"], bart.diagnostics.split_rhat(
         fine.posterior_["log_likelihood"]))
+    assert set(fitted(kind, max_r_hat=100.0, k="chi", dim_weights="dirichlet").r_hat_) == traces | {"k", "theta"}
 
 
 def test_without_arviz(monkeypatch):

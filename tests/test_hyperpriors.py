@@ -19,6 +19,7 @@ from scipy import stats
 from test_compose import hide
 
 import bart
+from bart.cli import main
 from bart.hyperpriors import LeafScale, SplitProbabilities, log_gamma_draws, log_sum
 from bart.tempering import TemperedEnsemble
 from experiments import sparse
@@ -519,6 +520,29 @@ def test_arviz_has_the_hyperparameters():
     for name in ("k", "theta", "split_probabilities"):
         np.testing.assert_array_equal(data["posterior"][name].values, post[name])
         np.testing.assert_array_equal(data["warmup_posterior"][name].values, post.burn[name])
+
+
+def test_convergence_is_judged_by_the_hyperparameters_too(tmp_path, capsys):
+    pytest.importorskip("arviz")
+    targets, seen = {"r_hat": 9.0, "ess_bulk": 1.0, "every": 4}, []
+    options = {**RUN, "n_draws": 8, "stop_when": targets}
+    post = bart.sample(small_model(), **options, callback=seen.append)
+    assert "('sigma', 'log_likelihood', 'theta', 'k')" in post.header["stop_when"]
+    assert list(post.summary())[-2:] == ["theta", "k"] and seen[-1].r_hat("k") > 0
+    fixed = small_model(dim_weights=bart.Dirichlet(theta=1.0), k=2.0, sigma=0.3)
+    post = bart.sample(fixed, **options, callback=seen.append)
+    assert "names=('log_likelihood',)" in post.header["stop_when"] and "theta" in seen[-1] and "k" not in seen[-1]
+    with pytest.raises(KeyError, match="no trace 'k': there are"):
+        seen[-1]["k"]
+    with pytest.raises(ValueError, match="stop_when: theta is fixed"):
+        bart.sample(fixed, **RUN, stop_when={"names": "theta"})
+    # A run in which k alone has not converged.
+    rng = np.random.default_rng(1)
+    traces = {name: rng.normal(size=trace.shape) for name, trace in post.sweeps.items() if trace.ndim == 2}
+    stuck = {"k": traces["sigma"] + np.array([[0.0], [100.0], [200.0]])}
+    bart.Posterior(traces | stuck, post.header | {"n_burn": 0}).save(tmp_path / "run.npz")
+    assert main(["diagnose", str(tmp_path / "run.npz"), "--strict", "--ess", "1e-3", "--r-hat", "2"]) == 1
+    assert "not converged: k has R-hat" in capsys.readouterr().out
 
 
 def test_other_hyperpriors_are_another_model(tmp_path):
