@@ -122,7 +122,8 @@ def sample(
         Also a checkpoint every so many sweeps of a chain (rounded up to a multiple of `thin`).
     callback : callable, optional
         Called in this thread with a `RunState`: sweeps and draws of each chain so far, traces, R-hat and ESS. It ends
-        the run by returning True or raising `StopSampling`; None and False go on, any other error ends `sample`.
+        the run by returning True or raising `StopSampling`; None and False go on. Any other error ends `sample`, once
+        the checkpoints are written; in the last call it is a warning.
     callback_every : float
         Least number of seconds between two calls of it, > 0. However the run ends, unless by its own wish, it is called
         once more then.

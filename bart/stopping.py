@@ -6,6 +6,7 @@ None of them changes a draw: they only decide how many draws there are.
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -252,7 +253,7 @@ class Watch:
         self.record, self.plan, self.bar, self.began = record, plan, bar, began
         self.time_limit, self.targets = time_limit, targets
         self.callback, self.callback_every = callback, callback_every
-        self.reason = None
+        self.reason = self._error = None
         self._n_stop = None
         self._next_look = None if targets is None else min(targets.next_look(0), plan.n_draws)
         self._missed = []
@@ -286,7 +287,8 @@ class Watch:
         if self.reason is None and self.time_limit is not None and now - self.began >= self.time_limit:
             self.reason = "time_limit"
         due = self.callback is not None and n_sweeps > 0 and now - self._last_call >= self.callback_every
-        if self.reason is None and due:
+        is_done = (self.record.n_swept_of >= self.plan.n_sweeps).all()        # the last call comes in `finish`
+        if self.reason is None and due and not is_done:
             self._call()
         if self.bar.is_shown and now - self._last_note >= self._note_every:
             self._note(now)
@@ -299,9 +301,15 @@ class Watch:
         ------
         RuntimeError
             The run was ended within the burn-in of a chain.
+        Exception
+            What the callback raised and so ended the run; in the last call it is a warning, and the draws stay.
         """
+        if self._error is not None:
+            raise self._error
         if self.callback is not None and self.reason != "callback":
             self._call(last=True)
+        if self._error is not None:
+            warnings.warn(f"the last call of callback failed, the draws are whole: {self._error!r}", stacklevel=3)
         now = time.monotonic()
         if self.bar.is_shown and now - self.began >= _NOTE_SECONDS:
             self._note(now)
@@ -338,10 +346,12 @@ class Watch:
     def _call(self, last=False):
         try:
             answer = self.callback(self.state())
+            if not (answer is None or isinstance(answer, (bool, np.bool_))):
+                raise TypeError(f"callback must return True, False or None, got {answer!r}")
         except StopSampling:
             answer = True
-        if not (answer is None or isinstance(answer, (bool, np.bool_))):
-            raise TypeError(f"callback must return True, False or None, got {answer!r}")
+        except Exception as error:          # goes on in `finish`, when the checkpoints are written
+            answer, self._error = True, error
         if answer and not last:
             self.reason = "callback"
         self._last_call = time.monotonic()

@@ -103,15 +103,32 @@ def test_a_callback_is_called_no_more_often_than_asked(model, small_segments):
     assert len(calls) == 1          # the one at the end
 
 
-def test_an_error_in_a_callback_comes_out(model):
-    def callback(state):
+def broken(state):
+    if state.n_sweeps.sum() > 40:
         raise ZeroDivisionError("mine")
 
-    for executor in (None, 2):
-        with pytest.raises(ZeroDivisionError, match="mine"):
-            bart.sample(model, "growprune", n_draws=30, callback=callback, executor=executor, **SIZE)
+
+@pytest.mark.parametrize("executor", [None, 2])
+def test_an_error_in_a_callback_comes_out_and_loses_no_sweep(model, small_segments, executor, tmp_path):
+    options = {"n_draws": 200, **SIZE, "callback_every": 1e-9, "executor": executor}
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        bart.sample(model, "growprune", callback=broken, **options, checkpoint=tmp_path / "run")
+    seen = []
+    post = bart.resume(tmp_path / "run", callback=seen.append, callback_every=1e-9)
+    assert seen[0].n_sweeps.sum() > 40
+    options.pop("callback_every")
+    assert_same(post, bart.sample(model, "growprune", **options))
     with pytest.raises(TypeError, match="callback must return"):
-        bart.sample(model, "growprune", n_draws=30, callback=lambda state: "stop", **SIZE)
+        bart.sample(model, "growprune", n_draws=200, callback=lambda state: "stop", callback_every=1e-9, **SIZE)
+
+
+@pytest.mark.parametrize("callback, what", [(broken, "ZeroDivisionError.'mine'"), (lambda state: 1, "must return")])
+def test_an_error_in_the_last_call_is_a_warning(model, callback, what, small_segments):
+    plain = bart.sample(model, "growprune", n_draws=30, **SIZE)
+    with pytest.warns(UserWarning, match=f"the last call of callback failed, the draws are whole: .*{what}") as told:
+        post = bart.sample(model, "growprune", n_draws=30, callback=callback, callback_every=1e6, **SIZE)
+    assert_same(post, plain)
+    assert told[0].filename == __file__ and post.stopped is None
 
 
 def test_a_run_that_ends_in_the_burn_in_says_so_and_may_be_resumed(model, tmp_path, small_segments):
