@@ -39,7 +39,7 @@ class Ladder:
         Sweeps between two rounds of swaps.
     tune : bool, optional
         Move the temperatures between the first and the last to where all pairs swap equally often: during the burn-in
-        alone, then they stay. True by default, False for temperatures of your own.
+        alone, then they stay. True by default, False for temperatures of your own. Two rungs have none between.
     temperatures : sequence of float, optional
         Instead of `n_rungs` and `t_min`: decreasing, the first one 1.
 

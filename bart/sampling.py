@@ -54,10 +54,10 @@ def sample(
     n_threads=1,
     progress=None,
     checkpoint=None,
-    checkpoint_every=60.0,
+    checkpoint_every=None,
     checkpoint_sweeps=None,
     callback=None,
-    callback_every=1.0,
+    callback_every=None,
     time_limit=None,
     stop_when=None,
 ):
@@ -116,17 +116,17 @@ def sample(
     checkpoint : str or os.PathLike, optional
         Folder of the checkpoint. A run that finds one there continues it, bit for bit as if it had not
         been cut; a finished one may be extended by a larger `n_draws`.
-    checkpoint_every : float
-        Seconds between two checkpoints of a chain.
+    checkpoint_every : float, optional
+        Seconds between two checkpoints of a chain; 60 by default.
     checkpoint_sweeps : int, optional
         Also a checkpoint every so many sweeps of a chain (rounded up to a multiple of `thin`).
     callback : callable, optional
         Called in this thread with a `RunState`: sweeps and draws of each chain so far, traces, R-hat and ESS. It ends
         the run by returning True or raising `StopSampling`; None and False go on. Any other error ends `sample`, once
         the checkpoints are written; in the last call it is a warning.
-    callback_every : float
-        Least number of seconds between two calls of it, > 0. However the run ends, unless by its own wish, it is called
-        once more then.
+    callback_every : float, optional
+        Least number of seconds between two calls of it, > 0; 1 by default. However the run ends, unless by its own
+        wish, it is called once more then.
     time_limit : float, optional
         Wall seconds of this call after which the run ends, > 0: at the next draw, within a tenth of a second or the
         time of one draw (with an executor of processes or of a cluster, of the segments under way).
@@ -143,7 +143,8 @@ def sample(
     Raises
     ------
     ValueError, TypeError
-        A bad argument, or a checkpoint of other data or settings, before any sweep.
+        A bad argument, one without effect beside the others, or a checkpoint of other data or settings, before any
+        sweep.
     RuntimeError
         `callback` or `time_limit` ended the run before every chain had a kept draw; the checkpoint stays.
     ImportError
@@ -178,8 +179,10 @@ def sample(
         "time_limit": None if time_limit is None else check_real(time_limit, "time_limit", 0),
         "targets": resolve_targets(stop_when, model, n_chains),
         "callback": _check_callback(callback),
-        "callback_every": check_real(callback_every, "callback_every", 0),
+        "callback_every": check_real(1.0 if callback_every is None else callback_every, "callback_every", 0),
     }
+    _refuse_idle("checkpoint", checkpoint, checkpoint_every=checkpoint_every, checkpoint_sweeps=checkpoint_sweeps)
+    _refuse_idle("callback", callback, callback_every=callback_every)
     folder = None if checkpoint is None else CheckpointFolder(checkpoint)
     entropy = _entropy(seed, folder)
     seeds = np.random.SeedSequence(entropy).spawn(n_chains)
@@ -231,7 +234,7 @@ class _Record:
         self.every_sweeps = every_sweeps
         self.folder = folder
         self.entropy = entropy
-        self.every = check_real(every, "checkpoint_every", 0)
+        self.every = check_real(60.0 if every is None else every, "checkpoint_every", 0)
         self.n_trees = chains[0].model.n_trees
         self.segments = [[] for _ in chains]
         self.n_swept_of = np.zeros(len(chains), dtype=np.int64)
@@ -386,6 +389,13 @@ def _check_executor(executor):
     if not callable(getattr(executor, "submit", None)):
         raise TypeError(f"executor must be None, a number of workers or an Executor, got {executor!r}")
     return executor
+
+
+def _refuse_idle(name, value, **given):
+    """What is given beside an argument that is not."""
+    for idle, setting in given.items():
+        if value is None and setting is not None:
+            raise ValueError(f"{idle}={setting!r} has no effect without {name}")
 
 
 def _check_callback(callback):

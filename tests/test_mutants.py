@@ -40,7 +40,7 @@ MUTANTS = {
     14: ("stop probability of unsplittable children", f"{LOCAL}[growprune-ties]"),
     # Exact, but never accepted: only the twin sees it.
     15: ("swap of one child where both carry the rule", f"{TWIN}[cgm-square]"),
-    16: ("forced move with the inverted ratio", f"{ONE_STEP}[pg-5-systematic-0.0-forced-weighted]"),
+    16: ("forced move with the inverted ratio", f"{ONE_STEP}[pg-5-multinomial-0.0-forced-weighted]"),
     17: ("stop weight one under optimal proposals", f"{OPTIMAL}[pg-optimal-2-line]"),
     18: ("subset not conditioned on the clamped one", f"{OPTIMAL}[pg-optimal-2-subset-2-cube]"),
     19: ("rotate draws a parent, then one of its edges", f"{LOCAL}[rotate-long_line]"),

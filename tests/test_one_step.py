@@ -28,7 +28,7 @@ SIZES = [(2, None), (2, 0.9), (3, None), (3, 0.6), (5, 0.0), (10, None)]
 PARTICLES = {
     f"pg-{c}-{scheme}-{t}-{final}": ("pg", {"n_particles": c, "resampling": scheme, "ess_threshold": t,
                                             "final": final})
-    for (c, t), scheme, final in product(SIZES, SCHEMES, ("plain", "forced"))}
+    for (c, t), scheme, final in product(SIZES, SCHEMES, ("plain", "forced")) if t != 0 or scheme == "multinomial"}
 CELLS = {"proposal": "optimal", "n_bins": 3}
 OPTIMAL = {
     "pg-optimal-2": ("pg", {"n_particles": 2, "proposal": "optimal", "ess_threshold": 0.9}),
@@ -55,7 +55,7 @@ OPTIMAL = {
     "transpose": ("transpose", {}),
     "transpose-cells": ("transpose", {"n_bins": 3}),
 }
-BIG = ("pg-5-systematic-0.0-forced", "pg-10-multinomial-None-plain")
+BIG = ("pg-5-multinomial-0.0-forced", "pg-10-multinomial-None-plain")
 EVERYWHERE = ("pg-2-multinomial-None-plain", "pg-2-killing-0.9-forced")
 SEE = ("line", "plane", "square", "ties", "long_line", "shallow", "weighted", "grid", "triple", "terrace",
        "precise_ties")

@@ -56,6 +56,7 @@ BAD = [
     *((kind, "descend", value, ValueError) for kind in (bart.ParticleGibbs, bart.Local) for value in (0, 1, np.nan)),
     *((kind, "subset", value, error) for kind in (bart.Local, bart.Recut)
       for value, error in ((0, ValueError), (True, TypeError))),
+    (bart.ParticleGibbs, "descend", 0.9, ValueError),
     (bart.ParticleGibbs, "max_stages", 0, ValueError), (bart.ParticleGibbs, "max_stages", 1.5, TypeError),
 ]
 
@@ -64,6 +65,15 @@ BAD = [
 def test_bad_options_are_refused_by_name(kind, name, value, error):
     with pytest.raises(error, match=rf"\b{name}\b"):
         kind(**{name: value})
+
+
+@pytest.mark.parametrize("name, value", [("resampling", "systematic"), ("ess_threshold", 0.5), ("final", "forced")])
+def test_options_without_effect_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name}.* no effect with n_particles=1"):
+        bart.ParticleGibbs(1, **{name: value})
+    if name == "resampling":
+        with pytest.raises(ValueError, match="resampling has no effect with ess_threshold=0"):
+            bart.parse_sampler("pg(ess_threshold=0.0, resampling=systematic)")
 
 
 @pytest.mark.parametrize("sampler", [*SAMPLERS.values(), bart.GrowPrune(), bart.CGM(), bart.ParticleGibbs(),

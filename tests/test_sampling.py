@@ -353,9 +353,19 @@ def test_bad_starts_are_refused(model, init):
         ("checkpoint_sweeps", 0), ("checkpoint_every", 0.0), ("keep_trees", 1),
     ],
 )  # fmt: skip
-def test_bad_arguments_are_refused_by_name(model, name, value):
-    with pytest.raises((TypeError, ValueError), match=name):
-        sample(model, SAMPLERS[0], **{**SIZE, name: value})
+def test_bad_arguments_are_refused_by_name(model, tmp_path, name, value):
+    with pytest.raises((TypeError, ValueError), match=f"{name}.* (must|got)"):
+        sample(model, SAMPLERS[0], **{**SIZE, "checkpoint": tmp_path / "run", name: value})
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("idle, of", [
+    ({"checkpoint_every": 60.0}, "checkpoint"), ({"checkpoint_sweeps": 5}, "checkpoint"),
+    ({"callback_every": 1.0}, "callback"),
+])  # fmt: skip
+def test_arguments_without_effect_are_refused(model, idle, of):
+    with pytest.raises(ValueError, match=f"{next(iter(idle))}=.* has no effect without {of}"):
+        sample(model, SAMPLERS[0], **SIZE, **idle)
 
 
 def test_only_models_and_samplers_are_sampled(model):

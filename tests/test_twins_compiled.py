@@ -44,7 +44,7 @@ SAMPLERS = {
 } | {f"pg-{c}-{scheme}-{t}-{final}": ("pg", {"n_particles": c, "resampling": scheme, "ess_threshold": t,
                                              "final": final})
      for (c, t), scheme, final in product([(2, 0.9), (3, None), (5, 0.5), (10, None), (4, 0.0)], SCHEMES,
-                                          ("plain", "forced"))}
+                                          ("plain", "forced")) if t != 0 or scheme == "multinomial"}
 OPTIMAL = {"n_particles": 2, "proposal": "optimal"}
 SAMPLERS |= {
     "pg-optimal": ("pg", OPTIMAL),

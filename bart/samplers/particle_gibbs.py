@@ -74,6 +74,12 @@ class ParticleGibbs(TreeSampler):
         self.descend = check_real(descend, "descend", 0, 1)
         if proposal == "prior" and (subset is not None or prior_share > 0):
             raise ValueError("subset and prior_share belong to proposal='optimal'")
+        if region == "tree" and self.descend != 0.5:
+            raise ValueError("descend belongs to region='subtree'")
+        if self.ess_threshold == 0 and resampling != "multinomial":
+            raise ValueError("resampling has no effect with ess_threshold=0, which never resamples")
+        if self.n_particles == 1 and (resampling, ess_threshold, final) != ("multinomial", None, "plain"):
+            raise ValueError("resampling, ess_threshold and final have no effect with n_particles=1")
         if bookkeeping == "authors" and (proposal, region) != ("prior", "tree"):
             raise ValueError("bookkeeping='authors' knows proposal='prior' and region='tree' alone")
 
