@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from .classifier import BARTClassifier
 from .data import check_offset
-from .inputs import as_vector, check_choice
+from .inputs import as_vector, check_choice, check_flag
 from .predictive import mixture_quantiles, new_offset
 from .priors import DEFAULT_N_CUTS
 from .probabilities import all_draws, mean_of_draws
@@ -201,7 +201,7 @@ class BARTRegressor(RegressorMixin, BARTEstimator):
             Lower and upper ends.
         """
         check_choice(kind, "kind", ("mean", "outcome"))
-        levels = quantile_levels(quantiles, interval)
+        levels, return_std = quantile_levels(quantiles, interval), check_flag(return_std, "return_std")
         X, n_threads = self._check_new(X), self._n_threads()
         if not return_std and not levels:
             return self.posterior_.predict(X, n_threads=n_threads, offset=offset)

@@ -10,7 +10,7 @@ from scipy import sparse
 from .checkpoints import data_digest, describe, row_texts
 from .diagnostics import mcse
 from .hyperpriors import Dirichlet
-from .inputs import check_choice, check_count
+from .inputs import check_choice, check_count, check_seed
 from .kernels.hyper import set_log_weights
 from .kernels.state import TreeState
 from .outcomes import name_of
@@ -193,7 +193,7 @@ def prior_shares(model, kind="splits", n_forests=100, seed=None):
     """
     check_choice(kind, "kind", KINDS)
     check_count(n_forests, "n_prior", 2)
-    rng, n_dims = np.random.Generator(np.random.PCG64DXSM(seed)), model.dataset.n_dims
+    rng, n_dims = np.random.Generator(np.random.PCG64DXSM(check_seed(seed))), model.dataset.n_dims
     prior = model.tree_prior.dim_weights
     is_random = isinstance(prior, Dirichlet)
     state = TreeState(model.domain.with_random_weights() if is_random else model.domain)

@@ -73,6 +73,15 @@ def check_flag(value, name):
     return bool(value)
 
 
+def check_seed(seed, name="seed"):
+    """None, an integer of at least 0, or a sequence of such as a list of int."""
+    if seed is None:
+        return None
+    if isinstance(seed, (list, tuple)) or isinstance(seed, np.ndarray) and seed.ndim == 1:
+        return [check_count(entry, f"{name}[{place}]", 0) for place, entry in enumerate(seed)]
+    return check_count(seed, name, 0)
+
+
 def is_frame(X):
     """Whether X looks like a data frame (named columns), whichever library made it."""
     return hasattr(X, "columns") and hasattr(X, "to_numpy") and not isinstance(X, np.ndarray)

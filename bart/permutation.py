@@ -9,7 +9,7 @@ import numpy as np
 
 from .data import check_rows
 from .inclusion import KINDS, count_splits, shares_of
-from .inputs import as_vector, check_choice, check_count, check_real
+from .inputs import as_vector, check_choice, check_count, check_real, check_seed
 from .model import Model
 from .outcomes import Probit
 from .predictive import check_gaussian, check_new_weights, log_density_of, log_predictive_density, new_offset
@@ -149,7 +149,7 @@ def permutation_null(model, n_permutations=20, kind="splits", sampler="auto", n_
         if name in options:
             raise ValueError(f"{name} has no place here: fits to permuted responses are not kept")
     shares = np.empty((n_permutations, model.dataset.n_dims))
-    root = np.random.SeedSequence(seed)
+    root = np.random.SeedSequence(check_seed(seed))
     with Bar(progress, n_permutations, "fit", "permuting") as bar:
         for place, child in enumerate(root.spawn(n_permutations)):
             rng = np.random.Generator(np.random.PCG64DXSM(child))
@@ -222,7 +222,7 @@ def measure_importance(post, X, y, n_repeats=5, metric="mse", every=1, seed=None
         check_gaussian(post, "weights=")
     offset, weights = new_offset(header, offset, len(X)), check_new_weights(weights, len(X))
     n_dims = X.shape[1]
-    rng = np.random.Generator(np.random.PCG64DXSM(seed))
+    rng = np.random.Generator(np.random.PCG64DXSM(check_seed(seed)))
     found = np.empty((n_repeats, n_dims))
     with Bar(progress, n_repeats * n_dims + 1, "fit", "permuting") as bar:
         baseline = _score(post, X, y, offset, weights, metric, every, n_threads)

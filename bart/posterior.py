@@ -7,7 +7,7 @@ import numpy as np
 from .chain import OPTIONAL_TRACES, TRACES, Forests
 from .data import check_rows
 from .diagnostics import summarise
-from .inputs import check_count
+from .inputs import check_count, check_flag
 from .ladder import Tempering
 from .outcomes import GAUSSIAN
 from .predictive import check_new_weights, mixture_quantiles, new_offset, outcome_noise
@@ -211,7 +211,7 @@ class Posterior(PosteriorViews):
         Works in blocks of rows and draws: beyond the result it holds some tens of megabytes, or, for
         quantiles and intervals, all draws of a block of rows.
         """
-        levels = quantile_levels(quantiles, interval)
+        levels, draws = quantile_levels(quantiles, interval), check_flag(draws, "draws")
         sigma, noise = outcome_noise(self, kind, check_count(every, "every"), draws, seed, weights)
         forests = self._forests(burn=False)
         X = self._check_new(X)
@@ -349,7 +349,7 @@ class Posterior(PosteriorViews):
 
     def _predict_blocks(self, X, every=1, burn=False, n_threads=1, offset=None):
         """`predict_blocks` of what is checked; without an offset f less that of the rows."""
-        forests = self._forests(burn)
+        forests = self._forests(check_flag(burn, "burn"))
         step = self._block_rows(False, n_threads)
         with Workers(n_threads, -(-len(X) // _BLOCK_ROWS)) as workers:
             for first in range(0, len(X), step):

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from .data import check_offset
-from .inputs import as_vector, check_choice
+from .inputs import as_vector, check_choice, check_seed
 from .outcomes import GAUSSIAN, Probit
 
 __all__ = [
@@ -192,7 +192,7 @@ def outcome_noise(post, kind, every, draws, seed, weights=None):
         return None, None
     check_gaussian(post, "kind='outcome'")
     sigma = np.ascontiguousarray(post["sigma"][:, ::every])
-    return sigma, OutcomeNoise(sigma, seed) if draws else None
+    return sigma, OutcomeNoise(sigma, check_seed(seed)) if draws else None
 
 
 def new_offset(header, offset, n_rows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .inputs import check_count
+from .inputs import check_count, check_flag
 from .outcomes import Probit
 from .predictive import new_offset
 from .summaries import make_prediction, quantile_levels
@@ -47,7 +47,7 @@ def predict_proba(post, X, draws=False, quantiles=None, interval=None, every=1, 
     """`Posterior.predict_proba`."""
     if post.outcome != Probit.name:
         raise RuntimeError("predict_proba needs a run of a Model with outcome='probit'")
-    levels = quantile_levels(quantiles, interval)
+    levels, draws = quantile_levels(quantiles, interval), check_flag(draws, "draws")
     X = post._check_new(X)
     offset = new_offset(post.header, offset, len(X))
     every = check_count(every, "every")

@@ -2,6 +2,8 @@
 
 import sys
 
+from .inputs import check_flag
+
 __all__ = ["Bar"]
 
 
@@ -21,20 +23,26 @@ class Bar:
 
     Raises
     ------
+    TypeError
+        `progress` is something else.
     ImportError
         `progress` is True and tqdm is not installed.
     """
 
     def __init__(self, progress, total, unit, label, done=0):
         self._bar = None
-        wanted = sys.stderr is not None and sys.stderr.isatty() if progress is None else bool(progress)
+        if progress is None:
+            wanted = sys.stderr is not None and sys.stderr.isatty()
+        else:
+            wanted = check_flag(progress, "progress")
         if not wanted:
             return
         try:
             from tqdm.auto import tqdm
         except ImportError:
             if progress:
-                raise ImportError("progress=True needs tqdm: pip install tqdm") from None
+                message = "progress=True needs tqdm, which the extra 'progress' brings: pip install 'pgbart[progress]'"
+                raise ImportError(message) from None
             return
         self._bar = tqdm(total=total, initial=min(done, total), unit=unit, desc=label, smoothing=0.1)
 

@@ -12,7 +12,7 @@ import numpy as np
 from .backfitting import STARTS
 from .chain import START_KINDS, TRACES, Chain, ChainPlan, Forests, advance, join_segments
 from .checkpoints import CheckpointFolder, data_digest, describe, fingerprints, row_texts
-from .inputs import check_choice, check_count, check_flag, check_real
+from .inputs import check_choice, check_count, check_flag, check_real, check_seed
 from .ladder import Tempering
 from .model import Model
 from .outcomes import name_of
@@ -166,6 +166,8 @@ def sample(
         keep_burn_trees=check_flag(keep_burn_trees, "keep_burn_trees"),
         ladder=ladder,
     )
+    if progress is not None:
+        check_flag(progress, "progress")
     n_chains = check_count(n_chains, "n_chains", 1)
     n_threads = check_count(n_threads, "n_threads", 1)
     executor = _check_executor(executor)
@@ -498,6 +500,4 @@ def _entropy(seed, folder):
     if seed is None:
         found = None if folder is None else stored_entropy(folder)
         return np.random.SeedSequence().entropy if found is None else found
-    if isinstance(seed, (list, tuple, np.ndarray)):
-        return [check_count(entry, f"seed[{place}]", 0) for place, entry in enumerate(seed)]
-    return check_count(seed, "seed", 0)
+    return check_seed(seed)

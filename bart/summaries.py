@@ -99,10 +99,9 @@ def quantile_levels(quantiles, interval):
     """Levels of the quantiles that `Posterior.predict` is asked for, then the two of the interval, if any."""
     levels = []
     if quantiles is not None:
-        levels = [float(level) for level in np.atleast_1d(np.asarray(quantiles, dtype=np.float64))]
-        for place, level in enumerate(levels):
-            if not 0.0 <= level <= 1.0:
-                raise ValueError(f"quantiles[{place}] must be in [0, 1], got {level}")
+        if isinstance(quantiles, str) or not np.iterable(quantiles):
+            quantiles = [quantiles]
+        levels = [check_real(level, f"quantiles[{place}]", 0, 1, "both") for place, level in enumerate(quantiles)]
     if interval is not None:
         width = check_real(interval, "interval", 0, 1)
         levels += [0.5 - 0.5 * width, 0.5 + 0.5 * width]

@@ -211,7 +211,7 @@ def test_the_log_score_by_loops(post, rows, monkeypatch, numbers):
     [
         ({"n_repeats": 0}, "n_repeats"), ({"metric": "mae"}, "metric"), ({"every": 0}, "every"),
         ({"y": np.zeros(3)}, "9 rows, but y has 3"), ({"y": np.full(9, np.nan)}, "y is NaN"),
-        ({"X": np.zeros((1, 3)), "y": [1.0]}, "one row"),
+        ({"X": np.zeros((1, 3)), "y": [1.0]}, "one row"), ({"seed": -1}, "seed must be at least 0"),
     ],
 )  # fmt: skip
 def test_bad_arguments_of_importance(post, rows, options, match):

@@ -293,6 +293,7 @@ def test_a_signal_stands_above_the_null_and_noise_does_not():
     [
         ({"n_permutations": 1}, ValueError, "n_permutations"), ({"kind": "x"}, ValueError, "kind"),
         ({"keep_trees": False}, ValueError, "keep_trees has no place"), ({"checkpoint": "x"}, ValueError, "checkpoint"),
+        ({"seed": "a"}, TypeError, "seed must be"), ({"seed": [1, -1]}, ValueError, r"seed\[1\] must be"),
         ({"n_draws": 0}, ValueError, "n_draws"), ({"sampler": "none"}, ValueError, "none"),
         ({"no_such": 1}, TypeError, "no_such"),
     ],

@@ -156,10 +156,13 @@ def test_bad_rows_are_refused(post, X, match):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("quantiles", [0.5, 1.5]), ("quantiles", [-0.1]), ("interval", 0.0), ("interval", 1.0), ("every", 0)],
-)
+    [
+        ("quantiles", [0.5, 1.5]), ("quantiles", [-0.1]), ("interval", 0.0), ("interval", 1.0), ("every", 0),
+        ("quantiles", "abc"), ("quantiles", [[0.1, 0.2]]), ("quantiles", True), ("draws", "no"), ("progress", "no"),
+    ],
+)  # fmt: skip
 def test_bad_levels_are_refused(post, rows, name, value):
-    with pytest.raises(ValueError, match=name):
+    with pytest.raises((ValueError, TypeError), match=rf"^{name}\b.* must be"):
         post.predict(rows, **{name: value})
 
 

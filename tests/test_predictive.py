@@ -156,6 +156,7 @@ def test_no_rows(post, rows):
     [
         ({"kind": "median"}, "kind"), ({"seed": 1}, "seed=1 has no effect"),
         ({"kind": "outcome", "interval": 0.5, "seed": 1}, "seed=1 has no effect"),
+        ({"kind": "outcome", "draws": True, "seed": -1}, "seed must be at least 0"),
         ({"kind": "outcome", "interval": 1.5}, "interval"), ({"kind": "outcome", "every": 0}, "every"),
     ],
 )  # fmt: skip

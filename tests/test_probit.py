@@ -348,6 +348,8 @@ def test_probabilities():
         np.testing.assert_array_equal(post.predict_proba(X[row:row + 1]), found.mean[row:row + 1])
     with pytest.raises(ValueError, match=r"quantiles\[0\]"):
         post.predict_proba(X, quantiles=[2])
+    with pytest.raises(TypeError, match="draws must be True or False"):
+        post.predict_proba(X, draws="no")
     with pytest.raises(ValueError, match="columns"):
         post.predict_proba(X[:, :2])
     other = bart.sample(bart.Model(X, y, n_trees=2), n_burn=1, n_draws=2, n_chains=1, seed=1)

@@ -351,6 +351,7 @@ def test_bad_starts_are_refused(model, init):
         ("n_burn", -1), ("n_burn", 1.5), ("n_draws", 0), ("n_draws", True), ("n_chains", 0), ("thin", 0),
         ("seed", -1), ("seed", 1.0), ("tree_order", "none"), ("executor", 0), ("executor", "threads"),
         ("checkpoint_sweeps", 0), ("checkpoint_every", 0.0), ("keep_trees", 1),
+        ("progress", "no"),
     ],
 )  # fmt: skip
 def test_bad_arguments_are_refused_by_name(model, tmp_path, name, value):
