@@ -195,8 +195,13 @@ class SplitProbabilities(EachSweep):
         log_rates = self._draw_log_rates(int(counts.sum()), valid, rng)
         theta = self._draw_theta(counts, log_rates, rng)
         log_g = log_gamma_draws(theta / len(counts) + counts, rng) - log_rates
-        set_log_weights(states, log_g - log_sum(log_g))
-        self.theta = theta
+        before = self._domain.log_weights
+        try:
+            set_log_weights(states, log_g - log_sum(log_g))
+            self.theta = theta
+        except BaseException:               # an interrupt between the two
+            set_log_weights(states, before)
+            raise
 
     def _draw_log_rates(self, n_rules, valid, rng):
         """log r."""

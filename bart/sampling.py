@@ -466,15 +466,19 @@ def _join(segments, plan, n_trees):
 
 
 def _report_size(model, plan, n_chains, may_end_early):
-    if not (plan.keep_trees or plan.keep_burn_trees):
-        return
     each = bytes_per_draw(model)
     n_stored = n_chains * (plan.n_draws * plan.keep_trees + plan.n_burn // plan.thin * plan.keep_burn_trees)
-    total = each * n_stored
-    text = f"stored forests: about {each / 1e3:.3g} kB a draw, {total / 1e6:.3g} MB for {n_stored} draws"
-    _log.info(text)
-    if total > _WARN_BYTES and not may_end_early:
-        warnings.warn(text + "; keep_trees=False or a larger thin saves memory", stacklevel=3)
+    forests, split, parts = each * n_stored, 0.0, []
+    if n_stored:
+        parts.append(f"stored forests: about {each / 1e3:.3g} kB a draw, {forests / 1e6:.3g} MB for {n_stored} draws")
+    if "split_probabilities" in model.trace_names:
+        split = 8.0 * model.dataset.n_dims * n_chains * plan.n_sweeps
+        parts.append(f"traces of split probabilities: {split / 1e6:.3g} MB for {n_chains * plan.n_sweeps} sweeps")
+    if parts:
+        _log.info("; ".join(parts))
+    if forests + split > _WARN_BYTES and not may_end_early:
+        advice = ["keep_trees=False or a larger thin saves memory"] if n_stored else []
+        warnings.warn("; ".join([*parts, *advice]), stacklevel=3)
 
 
 def _starts(init, n_chains, n_trees):

@@ -583,6 +583,33 @@ def test_the_script_that_measures_the_gain():
     assert found["rmse"] > 0 and 0 < found["share"] <= 1
 
 
+@pytest.mark.parametrize("keep_trees", [False, True])
+def test_split_probabilities_count_as_memory(monkeypatch, keep_trees):
+    monkeypatch.setattr("bart.sampling._WARN_BYTES", 8.0 * 4 * 66 - 1)        # 4 columns, 3 chains of 22 sweeps
+    monkeypatch.setattr("bart.sampling.bytes_per_draw", lambda model: 1e-3)
+    options = {**RUN, "keep_trees": keep_trees, "keep_burn_trees": False}
+    with pytest.warns(UserWarning, match="split probabilities: 0.00211 MB for 66 sweeps" + "; keep_trees" * keep_trees):
+        bart.sample(small_model(), "growprune", **options)
+
+
+def test_an_interrupt_between_two_writes_leaves_theta_and_its_s(monkeypatch):
+    ensemble = bart.Ensemble(small_model(), "growprune", np.random.default_rng(1))
+    ensemble.run(3)
+    before = ensemble.split.get_state()
+
+    def torn(*args):
+        monkeypatch.setattr("bart.hyperpriors.set_log_weights", set_log_weights)
+        set_log_weights(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bart.hyperpriors.set_log_weights", torn)
+    with pytest.raises(KeyboardInterrupt):
+        ensemble.split.redraw(ensemble._kernel, ensemble.rng)
+    after = ensemble.split.get_state()
+    assert after["theta"] == before["theta"]
+    np.testing.assert_array_equal(after["log_weights"], before["log_weights"])
+
+
 def test_no_column_can_be_split():
     model = bart.Model(np.ones((4, 2)), [0.0, 1.0, 2.0, 3.0], n_trees=2, dim_weights="dirichlet", sigma=1.0)
     traces = bart.Ensemble(model, "cgm", np.random.default_rng(1)).run(3)
