@@ -8,6 +8,7 @@ import numpy as np
 
 from .data import check_rows
 from .inputs import as_vector, check_count, check_flag, check_real
+from .probabilities import all_draws
 from .progress import Bar
 from .trees import column_label
 
@@ -191,7 +192,8 @@ def individual_dependence(post, X, column, grid=None, n_grid=20, interval=0.9, c
             changed, anchor = np.array(X[rows]), None
             for place, value in enumerate(grid):
                 changed[:, column] = value
-                held = _all_draws(post, changed, every, n_threads)
+                blocks = [values for _, values in all_draws(post, changed, every, n_threads)]
+                held = np.concatenate(blocks, axis=2).reshape(n_used, -1)
                 if centred:
                     anchor = held.copy() if anchor is None else anchor
                     held -= anchor
@@ -204,11 +206,3 @@ def individual_dependence(post, X, column, grid=None, n_grid=20, interval=0.9, c
 
 def _ends(level):
     return [0.5 - 0.5 * level, 0.5 + 0.5 * level]
-
-
-def _all_draws(post, X, every, n_threads):
-    """f of all used draws of all chains at a few rows, shape (n_used, n)."""
-    held = np.empty((post.n_chains, len(range(0, post.n_draws, every)), len(X)))
-    for block in post._predict_blocks(X, every=every, n_threads=n_threads):
-        held[block.chain, block.draws, block.rows] = block.values
-    return held.reshape(-1, len(X))

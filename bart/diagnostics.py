@@ -96,9 +96,6 @@ def split_rhat(draws):
     return _through_arviz("rhat", draws, min_chains=2, method="rank")
 
 
-r_hat = split_rhat
-
-
 def ess_bulk(draws):
     """Rank-normalised bulk effective sample size over all chains, by ArviZ; as in `split_rhat`, NaN where
     nothing can be said (one chain is enough here)."""

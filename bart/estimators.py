@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 from .classifier import BARTClassifier
 from .data import check_offset
 from .inputs import as_vector, check_choice, check_flag
-from .predictive import mixture_quantiles, new_offset
+from .predictive import new_offset, quantiles_of
 from .priors import DEFAULT_N_CUTS
 from .probabilities import all_draws, mean_of_draws
 from .summaries import quantile_levels, split_levels
@@ -206,17 +206,16 @@ class BARTRegressor(RegressorMixin, BARTEstimator):
         if not return_std and not levels:
             return self.posterior_.predict(X, n_threads=n_threads, offset=offset)
         offset = new_offset(self.posterior_.header, offset, len(X))
-        sigma = self.posterior_["sigma"].ravel()
+        sigma = self.posterior_["sigma"].ravel() if kind == "outcome" else None
         mean, std, found = np.empty(len(X)), np.empty(len(X)), np.empty((len(levels), len(X)))
         for rows, values in all_draws(self.posterior_, X, n_threads=n_threads, offset=offset):
             mean[rows] = mean_of_draws(values)
             f = values.reshape(-1, values.shape[2])
             if return_std:
                 variance = mean_of_draws((values - mean[rows]) ** 2)
-                std[rows] = np.sqrt(variance + (np.mean(sigma**2) if kind == "outcome" else 0.0))
+                std[rows] = np.sqrt(variance + (0.0 if sigma is None else np.mean(sigma**2)))
             if levels:
-                of_mean = kind == "mean"
-                found[:, rows] = np.quantile(f, levels, axis=0) if of_mean else mixture_quantiles(f, sigma, levels)
+                found[:, rows] = quantiles_of(f, sigma, levels)
         return parts(mean, std if return_std else None, *split_levels(found, quantiles, interval))
 
     def score(self, X, y, sample_weight=None, offset=None):

@@ -9,10 +9,10 @@ import numpy as np
 from .data import check_rows
 from .diagnostics import _import_arviz
 from .inputs import as_vector, check_count
-from .predictive import check_gaussian, check_new_weights, log_density_of, new_offset
+from .predictive import check_gaussian, log_density_of, new_rows
 from .storage import atomic_file
 
-__all__ = ["arviz_object", "log_likelihood_blocks", "pointwise_log_likelihood", "write_coda"]
+__all__ = ["arviz_object", "density_blocks", "log_likelihood_blocks", "pointwise_log_likelihood", "write_coda"]
 
 _OF_SAMPLER = ("tree_changed", "root_changed", "row_visits", "seconds")
 
@@ -34,7 +34,7 @@ def _data_of(post, X, y, model, offset, weights):
         raise ValueError(f"X has {len(X)} rows, but y has {len(y)} values")
     if weights is not None:
         check_gaussian(post, "weights=")
-    return X, y, new_offset(post.header, offset, len(X)), check_new_weights(weights, len(X))
+    return X, y, *new_rows(post.header, offset, weights, len(X))
 
 
 def log_likelihood_blocks(post, X=None, y=None, model=None, every=1, n_threads=1, offset=None, weights=None):
@@ -42,10 +42,11 @@ def log_likelihood_blocks(post, X=None, y=None, model=None, every=1, n_threads=1
     check_count(every, "every")
     check_count(n_threads, "n_threads")
     X, y, offset, weights = _data_of(post, X, y, model, offset, weights)
-    return _blocks(post, X, y, offset, weights, every, n_threads, log_density_of(post, y))
+    return density_blocks(post, X, y, offset, weights, every, n_threads, log_density_of(post, y))
 
 
-def _blocks(post, X, y, offset, weights, every, n_threads, log_density):
+def density_blocks(post, X, y, offset, weights, every, n_threads, log_density):
+    """Blocks of the log density of each row and draw; everything is checked already."""
     sigma = post["sigma"][:, ::every]
     root = None if weights is None else np.sqrt(weights)
     for block in post._predict_blocks(X, every=every, n_threads=n_threads, offset=offset):
@@ -68,7 +69,7 @@ def pointwise_log_likelihood(post, X=None, y=None, model=None, every=1, n_thread
     elif not isinstance(out, np.ndarray) or out.shape != shape or out.dtype.kind != "f":
         found = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
         raise ValueError(f"out must be a floating-point array of shape {shape}, got {found}")
-    for block in _blocks(post, X, y, offset, weights, every, n_threads, log_density):
+    for block in density_blocks(post, X, y, offset, weights, every, n_threads, log_density):
         out[block.chain, block.draws, block.rows] = block.values
     return out
 

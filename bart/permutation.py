@@ -10,9 +10,10 @@ import numpy as np
 from .data import check_rows
 from .inclusion import KINDS, count_splits, shares_of
 from .inputs import as_vector, check_choice, check_count, check_real, check_seed
+from .interop import density_blocks
 from .model import Model
 from .outcomes import Probit
-from .predictive import check_gaussian, check_new_weights, log_density_of, log_predictive_density, new_offset
+from .predictive import check_gaussian, log_density_of, log_predictive_density, new_rows
 from .priors import NoisePrior, estimate_sigma
 from .progress import Bar
 from .trees import column_label
@@ -220,7 +221,7 @@ def measure_importance(post, X, y, n_repeats=5, metric="mse", every=1, seed=None
         if metric == "mse":
             raise ValueError("weights have no effect with metric='mse'")
         check_gaussian(post, "weights=")
-    offset, weights = new_offset(header, offset, len(X)), check_new_weights(weights, len(X))
+    offset, weights = new_rows(header, offset, weights, len(X))
     n_dims = X.shape[1]
     rng = np.random.Generator(np.random.PCG64DXSM(check_seed(seed)))
     found = np.empty((n_repeats, n_dims))
@@ -245,17 +246,14 @@ def _score(post, X, y, offset, weights, metric, every, n_threads):
         predict = post.predict_proba if post.outcome == Probit.name else post.predict
         return float(np.mean((y - predict(X, every=every, n_threads=n_threads, offset=offset)) ** 2))
     log_density = log_density_of(post, y)
-    sigma = post["sigma"][:, ::every]
-    step = max(1, _BLOCK_NUMBERS // sigma.size)
+    shape = post.n_chains, len(range(0, post.n_draws, every))
+    step = max(1, _BLOCK_NUMBERS // (shape[0] * shape[1]))
     total = 0.0
     for first in range(0, len(X), step):
         rows = slice(first, first + step)
-        held = np.empty((*sigma.shape, len(X[rows])))
-        known = None if offset is None else offset[rows]
-        for block in post._predict_blocks(X[rows], every=every, n_threads=n_threads, offset=known):
-            spread = sigma[block.chain, block.draws, None]
-            if weights is not None:
-                spread = spread / np.sqrt(weights[rows][block.rows])
-            held[block.chain, block.draws, block.rows] = log_density(y[rows][block.rows], block.values, spread)
-        total += log_predictive_density(held.reshape(sigma.size, -1)).sum()
+        held = np.empty((*shape, len(X[rows])))
+        known, precision = (None if part is None else part[rows] for part in (offset, weights))
+        for block in density_blocks(post, X[rows], y[rows], known, precision, every, n_threads, log_density):
+            held[block.chain, block.draws, block.rows] = block.values
+        total += log_predictive_density(held.reshape(-1, held.shape[2])).sum()
     return float(total / len(X))

@@ -10,7 +10,7 @@ from .diagnostics import summarise
 from .inputs import check_count, check_flag
 from .ladder import Tempering
 from .outcomes import GAUSSIAN
-from .predictive import check_new_weights, mixture_quantiles, new_offset, outcome_noise
+from .predictive import new_offset, new_rows, outcome_noise, quantiles_of
 from .probabilities import predict_proba
 from .progress import Bar
 from .storage import read_record, write_record
@@ -215,7 +215,7 @@ class Posterior(PosteriorViews):
         sigma, noise = outcome_noise(self, kind, check_count(every, "every"), draws, seed, weights)
         forests = self._forests(burn=False)
         X = self._check_new(X)
-        offset, weights = new_offset(self.header, offset, len(X)), check_new_weights(weights, len(X))
+        offset, weights = new_rows(self.header, offset, weights, len(X))
         n_kept = len(range(0, self.n_draws, every))
         check_count(n_threads, "n_threads")
         total = np.zeros(len(X))
@@ -240,13 +240,8 @@ class Posterior(PosteriorViews):
                             block.values if noise is None else noise.add_to(block, root)
                         )
                 if held is not None:
-                    flat = held.reshape(-1, held.shape[2])
-                    if sigma is None:
-                        found[:, rows] = np.quantile(flat, levels, axis=0)
-                    elif root is None:
-                        found[:, rows] = mixture_quantiles(flat, sigma.ravel(), levels)
-                    else:
-                        found[:, rows] = mixture_quantiles(flat * root, sigma.ravel(), levels) / root
+                    spread = None if sigma is None else sigma.ravel()
+                    found[:, rows] = quantiles_of(held.reshape(-1, held.shape[2]), spread, levels, root)
                 bar.update(rows.stop - first)
         mean = total / (self.n_chains * n_kept)
         return make_prediction(mean, kept, found, quantiles, interval)

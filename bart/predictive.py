@@ -11,7 +11,8 @@ from .outcomes import GAUSSIAN, Probit
 
 __all__ = [
     "OutcomeNoise", "check_gaussian", "check_new_weights", "log_density_of", "log_predictive_density",
-    "mixture_quantiles", "new_offset", "normal_log_density", "outcome_noise", "probit_log_density",
+    "mixture_quantiles", "new_offset", "new_rows", "normal_log_density", "outcome_noise", "probit_log_density",
+    "quantiles_of",
 ]  # fmt: skip
 
 # Newton steps before every other one halves the bracket; a double has no more than 53 halvings after that.
@@ -57,6 +58,19 @@ def mixture_quantiles(f, sigma, levels):
             else:
                 found[place, rows] = -_lower_quantile(-means, sigma, 1.0 - level)
     return found
+
+
+def quantiles_of(f, sigma, levels, root=None):
+    """Quantiles over draws, (n_levels, n), at rows with f of shape (n_draws, n).
+
+    Of f where `sigma` is None; else of outcomes with the standard deviations sigma / root, sigma (n_draws,) and root
+    that of the rows' weights, (n,), or None.
+    """
+    if sigma is None:
+        return np.quantile(f, levels, axis=0)
+    if root is None:
+        return mixture_quantiles(f, sigma, levels)
+    return mixture_quantiles(f * root, sigma, levels) / root
 
 
 def _lower_quantile(f, sigma, level):
@@ -218,6 +232,11 @@ def new_offset(header, offset, n_rows):
     if offset is None:
         raise ValueError("offset is missing: the model had one for each row; give those of X, or 0.0 for f alone")
     return np.broadcast_to(check_offset(offset, n_rows), (n_rows,))
+
+
+def new_rows(header, offset, weights, n_rows):
+    """`new_offset` and `check_new_weights` of new rows."""
+    return new_offset(header, offset, n_rows), check_new_weights(weights, n_rows)
 
 
 def check_gaussian(post, what, other=""):

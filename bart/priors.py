@@ -238,11 +238,6 @@ class FixedNoise:
         _set(self, "sigma2", check_real(self.sigma2, "sigma2", 0))
 
 
-def sigma_hat(X, y, method="ols"):
-    """A rough overestimate of the noise standard deviation, in the units of y; see `estimate_sigma`."""
-    return estimate_sigma(X, y, method)[0]
-
-
 def estimate_sigma(X, y, method="ols", weights=None):
     """Estimate the noise standard deviation, and say how.
 
