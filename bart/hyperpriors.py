@@ -91,8 +91,9 @@ def _odds(a, b):
 class ChiK:
     """k ~ scale chi(degrees): leaf values have variance c / k^2, c = (half_range)^2 / n_trees as for a fixed k.
 
-    There is no improper limit scale = inf, the default of dbarts: as k grows f tends to a constant and the likelihood
-    to a positive number, so that k^(degrees - 1) has no finite posterior mass.
+    There is no improper limit scale = inf, the default of dbarts for binary outcomes (chi(1.25, Inf); for others it
+    fixes k = 2): as k grows f tends to a constant and the likelihood to a positive number, so that k^(degrees - 1) has
+    no finite posterior mass.
 
     Parameters
     ----------
