@@ -102,9 +102,9 @@ class BARTClassifier(ClassifierMixin, BARTEstimator):
             Finite numbers.
         y : array_like, shape (n_samples,)
             Labels of two classes: numbers, booleans or text.
-        offset : array_like, shape (n_samples,), optional
-            Known part of each row's probit, in place of the parameter `offset`. Predictions then ask for those of their
-            rows.
+        offset : float or array_like, shape (n_samples,), optional
+            Known part of the probit, in place of the parameter `offset`. After offsets of rows predictions ask for
+            those of their rows; one that is a number is part of f, and predictions refuse another.
 
         Returns
         -------

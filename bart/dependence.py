@@ -18,7 +18,7 @@ _BLOCK_NUMBERS = 4_000_000
 
 
 class Dependence(NamedTuple):
-    """Partial dependence of f on one column or two, in the units of y.
+    """Partial dependence of f on one column or two, in the units of y (latent ones for probit).
 
     Attributes
     ----------
@@ -38,6 +38,8 @@ class Dependence(NamedTuple):
         Whether the value at the first point of the grid is subtracted in each draw.
     labels : tuple of str
         Names of the columns.
+    units : str
+        Of f, as `Posterior.units`.
     """
 
     columns: tuple
@@ -48,10 +50,12 @@ class Dependence(NamedTuple):
     level: float
     centred: bool
     labels: tuple
+    units: str = "units of y"
 
 
 class IndividualDependence(NamedTuple):
-    """Individual conditional expectations (ICE): f of each row as one column goes over its grid, units of y.
+    """Individual conditional expectations (ICE): f of each row as one column goes over its grid, in the units of y
+    (latent ones for probit).
 
     Attributes
     ----------
@@ -66,6 +70,8 @@ class IndividualDependence(NamedTuple):
         Whether a row's value at the first point of the grid is subtracted in each draw.
     label : str
         Name of the column.
+    units : str
+        Of f, as `Posterior.units`.
     """
 
     column: int
@@ -75,6 +81,7 @@ class IndividualDependence(NamedTuple):
     level: float
     centred: bool
     label: str
+    units: str = "units of y"
 
 
 def column_number(column, header, name="columns"):
@@ -172,7 +179,7 @@ def partial_dependence(post, X, columns, grid=None, n_grid=20, interval=0.9, cen
     flat = draws.reshape(-1, *shape)
     ends = np.quantile(flat, _ends(level), axis=0)
     labels = tuple(column_label(post.header["column_names"], column) for column in columns)
-    return Dependence(columns, tuple(grids), flat.mean(axis=0), ends, draws, level, centred, labels)
+    return Dependence(columns, tuple(grids), flat.mean(axis=0), ends, draws, level, centred, labels, post.units)
 
 
 def individual_dependence(post, X, column, grid=None, n_grid=20, interval=0.9, centred=False, every=1, n_threads=1,
@@ -201,7 +208,7 @@ def individual_dependence(post, X, column, grid=None, n_grid=20, interval=0.9, c
                 ends[:, rows, place] = np.quantile(held, _ends(level), axis=0, overwrite_input=True)
                 bar.update(rows.stop - first)
     label = column_label(post.header["column_names"], column)
-    return IndividualDependence(column, grid, mean, ends, level, centred, label)
+    return IndividualDependence(column, grid, mean, ends, level, centred, label, post.units)
 
 
 def _ends(level):

@@ -38,7 +38,7 @@ def dependence(found, ax=None, X=None, colour=COLOURS[0]):
         ax.plot(grid, found.mean, color=colour, linewidth=1.8, label="posterior mean")
         if X is not None:
             _rug(ax, X[:, column])
-        ax.set_ylabel(_dependence_label(found.centred))
+        ax.set_ylabel(_dependence_label(found))
         ax.set_xlabel(found.labels[0])
         ax.legend(fontsize=8, frameon=False)
         tidy(ax)
@@ -65,12 +65,12 @@ def dependence(found, ax=None, X=None, colour=COLOURS[0]):
                    zorder=3)  # fmt: skip
     ax.set_xlabel(found.labels[0])
     ax.set_ylabel(found.labels[1])
-    ax.figure.colorbar(image, ax=ax, label=_dependence_label(found.centred))
+    ax.figure.colorbar(image, ax=ax, label=_dependence_label(found))
     return ax
 
 
-def _dependence_label(centred):
-    return "change of f (units of y)" if centred else "f (units of y)"
+def _dependence_label(found):
+    return f"change of f ({found.units})" if found.centred else f"f ({found.units})"
 
 
 def _with_rows(values, grids):
@@ -117,7 +117,7 @@ def individual_dependence(found, band=False, most=200, ax=None):
             ax.fill_between(found.grid, *found.interval[:, row], color=COLOURS[0], alpha=0.15, linewidth=0)
     ax.plot(found.grid, found.mean.mean(axis=0), color=COLOURS[1], linewidth=2.2, label="mean of all rows")
     ax.set_xlabel(found.label)
-    ax.set_ylabel(_dependence_label(found.centred))
+    ax.set_ylabel(_dependence_label(found))
     legend = ax.legend(fontsize=8, frameon=False)
     for handle in legend.legend_handles:
         handle.set_alpha(1.0)

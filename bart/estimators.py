@@ -157,9 +157,9 @@ class BARTRegressor(RegressorMixin, BARTEstimator):
         sample_weight : array_like, shape (n_samples,), optional
             Known relative precisions: the noise variance of row n is ``sigma^2 / sample_weight[n]``. Rows of weight 0
             are left out. A weight of 2 is NOT two rows: repeat the row for that.
-        offset : array_like, shape (n_samples,), optional
-            Known part of the mean of each row: the trees fit ``y - offset``. Predictions then ask for those of
-            their rows.
+        offset : float or array_like, shape (n_samples,), optional
+            Known part of the mean: the trees fit ``y - offset``. After offsets of rows predictions ask for those of
+            their rows; one that is a number is part of f, and predictions refuse another.
 
         Returns
         -------

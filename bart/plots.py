@@ -22,7 +22,7 @@ __all__ = [
 
 _LABELS = {
     "log_likelihood": "log-likelihood",
-    "sigma": r"$\sigma$ (units of y)",
+    "sigma": r"$\sigma$",
     "n_leaves": "leaves, all trees",
     "depth": "largest depth",
     "tree_changed": "share of trees changed",
@@ -41,6 +41,11 @@ def _several(axes, n, height=1.9, **options):
     if len(axes) != n:
         raise ValueError(f"axes must hold {n} axes, got {len(axes)}")
     return axes
+
+
+def _label(post, name):
+    label = _LABELS.get(name, name)
+    return f"{label} ({post.units})" if name == "sigma" else label
 
 
 def _check_names(post, names):
@@ -83,7 +88,7 @@ def traces(post, names=("sigma", "log_likelihood", "n_leaves"), burn=True, axes=
             ax.plot(sweeps, trace, color=COLOURS[chain % len(COLOURS)], linewidth=0.7, alpha=0.85, label=label)
         if burn and post.n_burn:
             ax.axvspan(0, post.n_burn + 0.5, color="0.92", zorder=0)
-        ax.set_ylabel(_LABELS.get(name, name))
+        ax.set_ylabel(_label(post, name))
         ax.set_xlim(0 if burn else sweeps[0], sweeps[-1])
         if values.dtype.kind == "f":
             _clip_start(ax, values, post.n_burn if burn else 0)
@@ -131,7 +136,7 @@ def convergence(post, names=("sigma", "log_likelihood"), n_points=30, axes=None)
     for number, name in enumerate(names):
         draws = post[name]
         style = {"color": COLOURS[number % len(COLOURS)], "marker": "o", "markersize": 2.5, "linewidth": 1.2}
-        style["label"] = _LABELS.get(name, name)
+        style["label"] = _label(post, name)
         axes[0].plot(sweeps, [split_rhat(draws[:, :end]) for end in ends], **style)
         axes[1].plot(sweeps, [ess_bulk(draws[:, :end]) for end in ends], **style)
     axes[0].axhline(_RHAT_LIMIT, color="0.4", linewidth=0.8, linestyle="--")

@@ -135,6 +135,11 @@ class Posterior(PosteriorViews):
         return self.header.get("outcome") or GAUSSIAN
 
     @property
+    def units(self):
+        """Those of f and sigma, for pictures: "units of y", or "latent units" where the outcome is another."""
+        return "units of y" if self.outcome == GAUSSIAN else "latent units"
+
+    @property
     def stopped(self):
         """What ended the run: "callback", "time_limit", "stop_when" (its targets are met); None where nothing did."""
         return self.header.get("stopped")

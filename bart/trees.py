@@ -153,7 +153,9 @@ class Forest(Sequence):
     ----------
     trees : sequence of Tree
     offset : float
-        Units of y: the midrange of the training y, unless y was not scaled.
+        Units of y: the model's offset where it is a number, plus the midrange of y less all offsets where y was scaled.
+        For probit in latent units: the model's offset where it is a number, by default Phi^-1 of the share of ones.
+        Offsets of rows are not in it.
     n_dims : int
         Columns of X.
     column_names : tuple of str or None
@@ -194,7 +196,8 @@ class Forest(Sequence):
         return table
 
     def predict(self, X):
-        """f at new rows, in the units of y: `Posterior.predict` of this draw, but for rounding.
+        """f at new rows, in the units of y (latent ones for probit): `Posterior.predict` of this draw but for rounding,
+        with ``offset=0.0`` where the model had offsets of rows.
 
         Parameters
         ----------

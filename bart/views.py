@@ -64,7 +64,7 @@ class PosteriorViews:
         structured ndarray, shape (n_nodes,)
             Fields chain, draw, tree, node (number within the tree, 0 the root, parents first), parent, depth, dim (-1
             at a leaf), threshold (units of x; NaN at a leaf), left, right, value (units of y; NaN but at a leaf).
-            56 bytes a node.
+            f is the sum of a draw's leaf values plus ``post.header["y_mid"]``. 56 bytes a node.
         """
         check_count(every, "every")
         return node_table(self._forests(check_flag(burn, "burn")), self.header, every)

@@ -62,6 +62,18 @@ def test_traces(post):
     np.testing.assert_array_equal(panel.lines[1].get_xdata(), 30 + 2 * np.arange(1, 41))
 
 
+def test_labels_have_the_units_of_the_outcome(post, model):
+    probit = bart.Posterior(post.sweeps, post.header | {"outcome": "probit"}, post.forests)
+    for run, units in ((post, "units of y"), (probit, "latent units")):
+        assert plots.traces(run, "sigma")[0].get_ylabel() == rf"$\sigma$ ({units})"
+        assert labels(plots.convergence(run, "sigma")[0]) == [rf"$\sigma$ ({units})"]
+        X = model.dataset.X[:4]
+        found = run.partial_dependence(X, "age", n_grid=3, every=20, centred=True)
+        assert plots.dependence(found).get_ylabel() == f"change of f ({units})"
+        found = run.individual_dependence(X, "age", n_grid=3, every=20)
+        assert plots.individual_dependence(found).get_ylabel() == f"f ({units})"
+
+
 def test_a_far_start_does_not_press_the_rest_flat(post):
     sweeps = {name: np.array(trace) for name, trace in post.sweeps.items()}
     sweeps["sigma"][0, 0] = 1e6

@@ -272,6 +272,12 @@ def test_what_stopped_a_run_is_saved(model, tmp_path):
 # The bar
 
 
+def test_a_bar_without_tqdm_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ImportError, match=r"pip install 'pgbart\[progress\]'"):
+        Bar(True, 1, "sweep", "sampling")
+
+
 def test_the_bar_shows_r_hat_as_it_goes(model, monkeypatch, capsys, small_segments):
     monkeypatch.setattr("bart.stopping._NOTE_SECONDS", 0.0)
     monkeypatch.setattr("bart.stopping._NOTE_SHARE", 1e9)
