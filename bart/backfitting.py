@@ -10,6 +10,7 @@ from .hyperpriors import Dirichlet, LeafScale, SplitProbabilities
 from .inputs import as_vector, check_choice, check_count, check_real
 from .kernels.plan import KernelPlan
 from .kernels.sweep import TRACES, EnsembleKernel
+from .nodes import check_state
 from .outcomes import Latent
 from .priors import FixedNoise
 from .samplers.auto import resolve_sampler
@@ -449,17 +450,27 @@ class Ensemble:
         }
 
     def set_state(self, state):
-        """Take over what `get_state` gave; the continuation equals the uninterrupted run bit for bit."""
+        """Take over what `get_state` gave; the continuation equals the uninterrupted run bit for bit.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The state is damaged, or of another model; this Ensemble is then of no use any more.
+        """
         kernel = self._kernel
         if len(state["trees"]) != self.model.n_trees or len(state["residual"]) != len(kernel.residual):
             raise ValueError("state: it belongs to another model")
         n_trees = self.model.n_trees
         if not 0 <= state["position"] <= n_trees or sorted(state["order"]) != list(range(n_trees)):
             raise ValueError(f"state: position {state['position']} is not within a sweep")
+        check_state(state, kernel.domain)
         if self.split is not None:                      # before the trees, which keep priors of their rules
             self.split.set_state(kernel, state["split"])
-        for tree, nodes in zip(self.trees, state["trees"], strict=True):
+        for j, (tree, nodes) in enumerate(zip(self.trees, state["trees"], strict=True)):
             tree.restore(nodes)
+            if (np.bincount(tree.leaf_of_row, minlength=tree.n_leaves) != tree.leaf_counts()).any():
+                tree.structure = None                   # numbers of rows are what kernels index with
+                raise ValueError(f"state: tree {j} has other numbers of rows in its leaves than the data give")
         kernel.y[:] = self.model.dataset.y_scaled if state["y"] is None else state["y"]
         kernel.residual[:] = state["residual"]
         self._seen[:] = kernel.residual

@@ -8,6 +8,7 @@ import numpy as np
 from .backfitting import Ensemble
 from .kernels.forest import NODE_DTYPE, ForestStore
 from .ladder import Ladder
+from .nodes import are_trees
 from .tempering import TemperedEnsemble
 
 __all__ = ["TRACES", "START_KINDS", "Chain", "ChainPlan", "Forests", "Segment", "join_segments"]
@@ -95,15 +96,11 @@ class Forests:
 
     @property
     def is_whole(self):
-        """Whether every path from a root ends: no node but the root is without a parent, none has two."""
-        nodes, starts = self.nodes, np.asarray(self.starts)
-        sizes = np.diff(starts)
-        if nodes.dtype != NODE_DTYPE or starts[:1].tolist() != [0] or starts[-1] != len(nodes) or (sizes <= 0).any():
+        """Whether the nodes of each tree are those of a binary tree, its root first."""
+        nodes, starts = self.nodes, self.starts
+        if nodes.dtype != NODE_DTYPE or starts.dtype != np.int64 or (nodes.ndim, starts.ndim) != (1, 1):
             return False
-        inner = nodes["dim"] >= 0
-        left, size = nodes["left"][inner], np.repeat(sizes, sizes)[inner]
-        parents = np.bincount(np.repeat(starts[:-1], sizes)[inner] + np.clip(left, 0, None), minlength=1)
-        return bool((left >= 1).all() and (left + 1 < size).all() and (left % 2 == 1).all() and parents.max() <= 1)
+        return bool((nodes["dim"] >= -1).all()) and are_trees(nodes["left"], nodes["dim"] >= 0, starts)
 
     @classmethod
     def of_store(cls, store):
@@ -200,10 +197,16 @@ class Chain:
                 self._ensemble = TemperedEnsemble(self.model, self.sampler, self._rng, *ladder, **options)
             if self._pending is not None:
                 # Last, as making an Ensemble may itself draw numbers.
-                self._ensemble.set_state(self._pending["ensemble"])
-                self._rng.bit_generator.state = self._pending["generator"]
+                self._restore(self._pending)
                 self._pending = None
         return self._ensemble
+
+    def _restore(self, state):
+        try:
+            self._ensemble.set_state(state["ensemble"])
+            self._rng.bit_generator.state = state["generator"]
+        except (KeyError, IndexError, AttributeError, TypeError, OverflowError) as error:
+            raise ValueError(f"checkpoint: the state of a chain is damaged: {error!r}") from error
 
     def get_state(self):
         """Everything that changes while the chain runs, as plain values and arrays."""

@@ -314,6 +314,48 @@ def test_other_bad_input_is_refused(rng):
             bart.Ensemble(other, bart.CGM(), rng).set_state(state)
 
 
+def damage(state, kind):
+    """One number of a state, of a root with two leaves, is made another."""
+    root, leaf, other = (state["trees"][1][place : place + 1] for place in range(3))
+    fields = {"leaf": (leaf, other["leaf"]), "leaf number": (leaf, 3), "left": (leaf, 1), "no left": (root, 2**31 - 1),
+              "parent": (other, 1), "depth": (leaf, -1), "dim": (root, 9), "code": (root, 2**31), "n": (leaf, 0),
+              "can_split": (leaf, 5), "staged": (root, -1), "value": (leaf, np.nan)}  # fmt: skip
+    if kind in fields:
+        nodes, value = fields[kind]
+        nodes[kind.split()[-1] if kind != "leaf number" else "leaf"] = value
+    elif kind == "rows":
+        leaf["n"] -= 1
+        other["n"] += 1
+    elif kind == "nodes":
+        state["trees"][1] = state["trees"][1][:2]
+    elif kind == "dtype":
+        state["trees"][1] = state["trees"][1]["n"]
+    elif kind == "shape":
+        state["residual"] = state["residual"][:, None]
+    else:
+        state[kind] = {"residual": state["residual"] * np.nan, "y": np.ones(1), "sigma2": -1.0, "temperature": 0.0,
+                       "leaf_prior": (0.0, np.inf), "sweep_top": np.nan, "row_visits": -1, "changed": (0, 0.5),
+                       "order": [1, 1], "position": 3, "weights": np.zeros(len(state["residual"]))}[kind]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [
+    "leaf", "leaf number", "left", "no left", "parent", "depth", "dim", "code", "n", "can_split", "staged", "value",
+    "rows", "nodes", "dtype", "shape", "residual", "y", "sigma2", "temperature", "leaf_prior", "sweep_top",
+    "row_visits", "changed", "order", "position", "weights",
+])
+def test_a_damaged_state_is_refused(kind, rng):
+    X, y = make_data("ties", rng)
+    model = bart.Model(X, y, n_trees=2)
+    ensemble = bart.Ensemble(model, bart.CGM(), rng, init="overgrown", init_leaves=2)
+    other = bart.Ensemble(model, bart.CGM(), rng)
+    other.set_state(ensemble.get_state())
+    state = ensemble.get_state()
+    damage(state, kind)
+    with pytest.raises((ValueError, TypeError), match="state|weights"):
+        other.set_state(state)
+    other.run(3)                        # no kernel is misled by what is left
+
+
 @pytest.mark.parametrize("init", [3, None])
 def test_a_start_of_another_type_is_refused_by_name(init, rng):
     X, y = make_data("ties", rng)

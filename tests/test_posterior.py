@@ -249,6 +249,30 @@ def test_a_damaged_file_is_refused(post, tmp_path):
             bart.load(tmp_path / name)      # and no word of pickles
 
 
+NODES = {
+    "whole": ([(0, 1), (-1, -1), (1, 3), (-1, -1), (-1, -1)], True),
+    "children before their parent": ([(0, 3), (-1, -1), (-1, -1), (1, 1), (-1, -1)], True),
+    "own parent": ([(-1, -1), (0, 1), (-1, -1)], False),
+    "two that are each other's": ([(0, 5), (0, 3), (-1, -1), (0, 1), (-1, -1), (-1, -1), (-1, -1)], False),
+    "left over": ([(-1, -1), (-1, -1), (-1, -1)], False),
+    "back to the root": ([(0, 0), (-1, -1), (-1, -1)], False),
+    "beyond the last": ([(0, 1), (0, 3), (-1, -1)], False),
+    "far beyond": ([(0, 2**31 - 1), (-1, -1), (-1, -1)], False),
+    "dim": ([(0, 1), (-2, -1), (-1, -1)], False),
+}
+
+
+@pytest.mark.parametrize("kind", NODES)
+def test_forests_are_whole_where_each_node_is_reached_from_its_root(kind):
+    nodes, is_whole = NODES[kind]
+    nodes = np.array([(dim, left, 0.5) for dim, left in nodes], dtype=NODE)
+    starts = np.array([0, 1, 1 + len(nodes)])
+    nodes = np.concatenate([np.array([(-1, -1, 0.0)], dtype=NODE), nodes])       # a stump before it
+    assert Forests(nodes, starts).is_whole == is_whole
+    assert not Forests(nodes, starts[:2]).is_whole and not Forests(nodes, starts.astype(float)).is_whole
+    assert not Forests(nodes, starts - 1).is_whole and not Forests(nodes["left"], starts).is_whole
+
+
 def test_saving_over_a_file_is_all_or_nothing(post, tmp_path, monkeypatch):
     post.save(tmp_path / "run.npz")
     before = (tmp_path / "run.npz").read_bytes()
