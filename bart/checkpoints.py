@@ -5,11 +5,17 @@ sweeps, and ``chain-i-state.npz``, the state after the last of its parts. Parts 
 state replaces the former one, so a cut at any moment leaves a usable folder.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import os
 
 import numpy as np
+
+try:
+    import fcntl
+except ImportError:     # as on Windows: no locks
+    fcntl = None
 
 from .chain import Forests, Segment, join_segments
 from .storage import read_record, write_record
@@ -17,6 +23,12 @@ from .storage import read_record, write_record
 __all__ = ["CheckpointFolder", "data_digest", "describe", "fingerprints", "row_texts"]
 
 _FORMAT = 3
+_LOCK = "lock"
+# Files that hold a lock. A forked worker would share it, and keep it after its parent was killed.
+_locked = set()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: [file.close() for file in _locked])
 
 
 def describe(value):
@@ -117,6 +129,30 @@ class CheckpointFolder:
             raise ValueError(f"checkpoint must be a folder, {self.path!r} is a file")
         self._n_parts = {}
 
+    @contextlib.contextmanager
+    def lock(self):
+        """Keep a second run out of the folder; the lock ends with the process, however that ends.
+
+        Raises
+        ------
+        RuntimeError
+            Another run holds it.
+        """
+        os.makedirs(self.path, exist_ok=True)
+        with open(os.path.join(self.path, _LOCK), "w", encoding="utf-8") as file:
+            try:
+                if fcntl is not None:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RuntimeError(f"checkpoint: another run is under way in {self.path!r}") from None
+            except OSError:         # a file system without locks
+                pass
+            _locked.add(file)
+            try:
+                yield
+            finally:
+                _locked.discard(file)
+
     def _part_file(self, index, part):
         return os.path.join(self.path, f"chain-{index:03d}-part-{part:05d}.npz")
 
@@ -161,13 +197,22 @@ class CheckpointFolder:
         write_record(self._state_file(index), record)
         self._n_parts[index] = part
 
-    def read(self, index, prints):
+    def read(self, index, prints, n_trees, thin):
         """State and segments of a chain, or None if it has not been begun.
+
+        Parameters
+        ----------
+        index : int
+            Number of the chain.
+        prints : dict
+            Its `fingerprints`.
+        n_trees, thin : int
+            Of the run.
 
         Raises
         ------
         ValueError
-            The files belong to other data or settings; the message names which.
+            The files belong to other data or settings, which the message names, or not to one another.
         """
         if not os.path.exists(self._state_file(index)):
             return None
@@ -181,9 +226,16 @@ class CheckpointFolder:
                 f"checkpoint: chain {index} in {self.path!r} was run with other {' and other '.join(other)};"
                 " resume with the same, or use another folder"
             )
-        parts = [read_record(self._part_file(index, part)) for part in range(record["n_parts"])]
+        files = [self._part_file(index, part) for part in range(record["n_parts"])]
+        segments = [_read_segment(file, n_trees, thin) for file in files]
+        n_swept, n_done = sum(segment.n_sweeps for segment in segments), record["state"]["n_done"]
+        if n_swept != n_done:
+            raise ValueError(
+                f"checkpoint: the parts of chain {index} in {self.path!r} hold {n_swept} sweeps, its state comes after"
+                f" {n_done}: two runs wrote there, or a file was replaced"
+            )
         self._n_parts[index] = record["n_parts"]
-        return record["state"], [_record_segment(part) for part in parts]
+        return record["state"], segments
 
 
 def _segment_record(segment):
@@ -198,7 +250,13 @@ def _segment_record(segment):
     }
 
 
-def _record_segment(record):
+def _read_segment(path, n_trees, thin):
+    record = read_record(path)
     forests = None if record["nodes"] is None else Forests(record["nodes"], record["starts"])
     rest = (record[name] for name in ("in_burn", "wall_seconds", "temperatures"))
-    return Segment(record["traces"], forests, *rest)
+    segment = Segment(record["traces"], forests, *rest)
+    n_stored = segment.n_sweeps // thin * n_trees
+    if (any(len(trace) != segment.n_sweeps for trace in segment.traces.values())
+            or forests is not None and not (forests.is_whole and len(forests.starts) == n_stored + 1)):
+        raise ValueError(f"checkpoint: {path!r} is damaged")
+    return segment

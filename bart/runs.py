@@ -279,6 +279,8 @@ def resume(path, model=None, sampler=None, **changes):
     ValueError, TypeError
         There is no run in the folder, its files are damaged or belong to another model or sampler, or an argument that
         would change its draws.
+    RuntimeError
+        Another run is under way in the folder; or as `sample`.
     """
     from .sampling import sample
 

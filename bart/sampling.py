@@ -2,6 +2,7 @@
 
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import logging
 import time
@@ -146,7 +147,8 @@ def sample(
         A bad argument, one without effect beside the others, or a checkpoint of other data or settings, before any
         sweep.
     RuntimeError
-        `callback` or `time_limit` ended the run before every chain had a kept draw; the checkpoint stays.
+        `callback` or `time_limit` ended the run before every chain had a kept draw, and the checkpoint stays; or
+        another run is under way in the folder `checkpoint`.
     ImportError
         An optional library is missing: tqdm for ``progress=True``, ArviZ for `stop_when`.
     KeyboardInterrupt
@@ -185,22 +187,27 @@ def sample(
     }
     _refuse_idle("checkpoint", checkpoint, checkpoint_every=checkpoint_every, checkpoint_sweeps=checkpoint_sweeps)
     _refuse_idle("callback", callback, callback_every=callback_every)
+    checkpoint_every = check_real(60.0 if checkpoint_every is None else checkpoint_every, "checkpoint_every", 0)
+    if checkpoint_sweeps is not None:
+        checkpoint_sweeps = check_count(checkpoint_sweeps, "checkpoint_sweeps")
+    seed = check_seed(seed)
     folder = None if checkpoint is None else CheckpointFolder(checkpoint)
-    entropy = _entropy(seed, folder)
-    seeds = np.random.SeedSequence(entropy).spawn(n_chains)
-    chains = [Chain(model, sampler, plan, *pair, n_threads) for pair in zip(seeds, starts, strict=True)]
-    record = _Record(chains, folder, entropy, checkpoint_every, checkpoint_sweeps)
-    if folder is not None:
-        options = {"n_chains": n_chains, "seed": entropy, "init": init, "n_threads": n_threads}
-        options["executor"] = executor if isinstance(executor, int) else None
-        options |= {"checkpoint_every": record.every, "checkpoint_sweeps": record.every_sweeps}
-        write_run(folder, model, sampler, plan, record.prints[0], {**options, "stop_when": watching["targets"]})
-    may_end_early = any(part is not None for part in (time_limit, stop_when, callback))
-    _report_size(model, plan, n_chains, may_end_early)
-    with Bar(progress, n_chains * plan.n_sweeps, "sweep", "sampling", record.n_swept) as bar:
-        watch = Watch(record, plan, bar, began, **watching)
-        _run(chains, executor, record, watch)
-        watch.finish()
+    with contextlib.nullcontext() if folder is None else folder.lock():
+        entropy = _entropy(seed, folder)
+        seeds = np.random.SeedSequence(entropy).spawn(n_chains)
+        chains = [Chain(model, sampler, plan, *pair, n_threads) for pair in zip(seeds, starts, strict=True)]
+        record = _Record(chains, folder, entropy, checkpoint_every, checkpoint_sweeps)
+        if folder is not None:
+            options = {"n_chains": n_chains, "seed": entropy, "init": init, "n_threads": n_threads}
+            options["executor"] = executor if isinstance(executor, int) else None
+            options |= {"checkpoint_every": record.every, "checkpoint_sweeps": record.every_sweeps}
+            write_run(folder, model, sampler, plan, record.prints[0], {**options, "stop_when": watching["targets"]})
+        may_end_early = any(part is not None for part in (time_limit, stop_when, callback))
+        _report_size(model, plan, n_chains, may_end_early)
+        with Bar(progress, n_chains * plan.n_sweeps, "sweep", "sampling", record.n_swept) as bar:
+            watch = Watch(record, plan, bar, began, **watching)
+            _run(chains, executor, record, watch)
+            watch.finish()
     if watch.shortfall():
         warnings.warn(f"stop_when is not met after {n_draws} draws: {'; '.join(watch.shortfall())}", stacklevel=2)
     return _posterior(model, sampler, plan, starts, entropy, record, watch)
@@ -231,12 +238,9 @@ class _Record:
     """Segments of all chains as they come in, and their checkpoints."""
 
     def __init__(self, chains, folder, entropy, every, every_sweeps):
-        if every_sweeps is not None:
-            every_sweeps = check_count(every_sweeps, "checkpoint_sweeps")
-        self.every_sweeps = every_sweeps
+        self.every, self.every_sweeps = every, every_sweeps
         self.folder = folder
         self.entropy = entropy
-        self.every = check_real(60.0 if every is None else every, "checkpoint_every", 0)
         self.n_trees = chains[0].model.n_trees
         self.segments = [[] for _ in chains]
         self.n_swept_of = np.zeros(len(chains), dtype=np.int64)
@@ -251,7 +255,7 @@ class _Record:
         starts = [chain.start for chain in chains]
         self.prints = fingerprints(first.model, first.sampler, first.plan, self.entropy, starts)
         for index, chain in enumerate(chains):
-            found = self.folder.read(index, self.prints[index])
+            found = self.folder.read(index, self.prints[index], self.n_trees, first.plan.thin)
             if found is not None:
                 chain.set_state(found[0])
                 self.segments[index] = found[1]
@@ -501,7 +505,7 @@ def _start(name, entry, n_trees):
 
 
 def _entropy(seed, folder):
-    if seed is None:
-        found = None if folder is None else stored_entropy(folder)
-        return np.random.SeedSequence().entropy if found is None else found
-    return check_seed(seed)
+    if seed is not None:
+        return seed
+    found = None if folder is None else stored_entropy(folder)
+    return np.random.SeedSequence().entropy if found is None else found

@@ -1,5 +1,6 @@
 """resume(): a run goes on from its folder alone, killed at any instant, and equals the run that was not cut."""
 
+import multiprocessing
 import os
 import pickle
 import signal
@@ -13,6 +14,7 @@ import pytest
 from chain_helpers import assert_same, child_environment, interrupted_at, make_data, make_model, wait_for
 
 import bart
+from bart.checkpoints import CheckpointFolder
 from bart.runs import model_of_record, model_record
 from bart.storage import read_record, write_record
 
@@ -204,6 +206,75 @@ def test_loading_runs_no_code(tmp_path):
     assert not (tmp_path / "exploded").exists()
     file.write_bytes(whole)
     assert bart.resume(tmp_path / "run").n_draws == 6
+
+
+@pytest.mark.parametrize("kind", ["draws", "forests", "nodes", "traces"])
+def test_parts_that_are_not_those_of_the_state_are_refused(tmp_path, kind):
+    bart.sample(make_model(), "cgm", checkpoint=tmp_path / "run", **SIZE)
+    file = tmp_path / "run" / "chain-001-part-00001.npz"
+    record = read_record(file)
+    n_trees = 4
+    if kind in ("draws", "forests"):
+        record["starts"] = record["starts"][: 3 * n_trees + 1]
+        record["nodes"] = record["nodes"][: record["starts"][-1]]
+    if kind == "draws":
+        record["traces"] = {name: trace[:3] for name, trace in record["traces"].items()}
+    elif kind == "nodes":
+        record["nodes"]["left"][record["nodes"]["dim"] >= 0] = 2**31 - 1
+    elif kind == "traces":
+        record["traces"]["depth"] = record["traces"]["depth"][:3]
+    write_record(file, record)
+    match = "parts of chain 1 in .*run' hold 8 sweeps.* 11" if kind == "draws" else "part-00001.npz' is damaged"
+    with pytest.raises(ValueError, match=match):
+        bart.resume(tmp_path / "run", n_draws=12)
+
+
+def test_a_damaged_state_of_a_chain_is_refused(tmp_path):
+    bart.sample(make_model(), "cgm", checkpoint=tmp_path / "run", **SIZE)
+    file = tmp_path / "run" / "chain-000-state.npz"
+    whole = read_record(file)
+    for name, match in (("trees", "by their leaf numbers"), ("order", "a chain is damaged: KeyError")):
+        record = read_record(file)
+        if name == "trees":
+            record["state"]["ensemble"]["trees"][0]["leaf"] = 2_000_000_000
+        else:
+            del record["state"]["ensemble"][name]
+        write_record(file, record)
+        with pytest.raises(ValueError, match=match):
+            bart.resume(tmp_path / "run", n_draws=12)
+        write_record(file, whole)
+
+
+def test_two_runs_in_one_folder_are_refused(tmp_path):
+    pytest.importorskip("fcntl")
+    bart.sample(make_model(), "cgm", checkpoint=tmp_path / "run", **SIZE)
+    (tmp_path / "run" / ".run.npz.1-ab.tmp").write_text("of the run under way")
+    with CheckpointFolder(tmp_path / "run").lock():
+        for begin in (bart.resume, lambda path: bart.sample(make_model(), "cgm", checkpoint=path, **SIZE)):
+            with pytest.raises(RuntimeError, match="another run is under way in .*run"):
+                begin(tmp_path / "run")
+    assert (tmp_path / "run" / ".run.npz.1-ab.tmp").exists()
+    bart.resume(tmp_path / "run")
+
+
+def _wait(pipe):
+    pipe.send("ready")
+    pipe.recv()
+
+
+def test_a_forked_worker_does_not_keep_the_lock(tmp_path):
+    """As after a kill -9 of the process that began it."""
+    pytest.importorskip("fcntl")
+    fork = multiprocessing.get_context("fork")
+    mine, other = fork.Pipe()
+    child = fork.Process(target=_wait, args=(other,))
+    with CheckpointFolder(tmp_path).lock():
+        child.start()
+        mine.recv()
+    with CheckpointFolder(tmp_path).lock():
+        assert child.is_alive()
+    mine.send("go")
+    child.join()
 
 
 def test_files_left_by_a_kill_are_cleared(tmp_path):
