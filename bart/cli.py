@@ -117,7 +117,7 @@ def _usage_of(flags):
 
 def fit(args):
     """``fit``: sample from the posterior of a table's target column, and save the run."""
-    _check_out(args.out)
+    _check_out(args.out, [args.data], args.checkpoint)
     own = {"target": args.target, "offset": args.offset_column, "weights": args.weights}
     own = {what: column for what, column in own.items() if column is not None}
     for what, column in own.items():
@@ -151,7 +151,7 @@ def fit(args):
 
 def resume_run(args):
     """``resume``: continue a run from its checkpoint folder."""
-    _check_out(args.out)
+    _check_out(args.out, checkpoint=args.path)
     changes = options_of(args, "sample")
     if args.stop_r_hat is not None or args.stop_ess is not None or args.stop_names is not None:
         changes["stop_when"] = _targets(args)
@@ -163,7 +163,7 @@ def resume_run(args):
 def predict(args):
     """``predict``: posterior mean, interval and quantiles at the rows of a table."""
     if args.out is not None:
-        _check_out(args.out)
+        _check_out(args.out, [args.run_file, args.data])
     if args.weights is not None and args.kind != "outcome":
         raise UsageError("--weights has no effect without --kind outcome")
     if args.kind == "outcome" and args.interval is None and args.quantiles is None:
@@ -254,8 +254,8 @@ def _targets(args):
     return targets if args.stop_names is None else {**targets, "names": args.stop_names}
 
 
-def _check_out(path):
-    """The file to be written is checked before any work."""
+def _check_out(path, inputs=(), checkpoint=None):
+    """The file to be written is checked before any work: it must be none of those that are read or continued."""
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise UsageError(f"--out: there is no folder {folder!r}")
@@ -263,6 +263,13 @@ def _check_out(path):
         raise UsageError(f"--out: {path!r} is a folder")
     if not os.access(folder, os.W_OK):
         raise UsageError(f"--out: the folder {folder!r} cannot be written to")
+    for other in inputs:
+        if other != "-" and os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other):
+            raise UsageError(f"--out: {path!r} is the file {other!r} that is read")
+    if checkpoint is not None:
+        place, checkpoint = (os.path.realpath(name) + os.sep for name in (path, checkpoint))
+        if place.startswith(checkpoint):
+            raise UsageError(f"--out: {path!r} lies in the folder of the checkpoint")
 
 
 def _finish(args, post):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import subprocess
 import sys
@@ -234,7 +235,7 @@ def test_checkpoints_are_resumed(data, tmp_path, capsys):
     capsys.readouterr()
     assert main(["fit", data, "--target", "target", *RUN, "--out", out, "--checkpoint", folder, "--alpha", ".5"]) == 1
     assert "other model" in said(capsys)
-    assert main(["resume", str(tmp_path), "--out", out]) == 1
+    assert main(["resume", str(tmp_path / "none"), "--out", out]) == 1
     assert "no checkpointed run" in said(capsys)
 
 
@@ -280,6 +281,27 @@ def test_wrong_usage_is_one_line_and_2(run, data, tmp_path, capsys, args, word):
     assert main(args) == 2
     assert word in said(capsys)
     assert not (tmp_path / "out.npz").exists()
+
+
+def test_out_is_no_file_that_is_read_or_continued(run, data, tmp_path, capsys):
+    folder, link = tmp_path / "run", tmp_path / "link.csv"
+    fit = ["fit", data, "--target", "target", *RUN]
+    assert main([*fit, "--out", run, "--checkpoint", str(folder)]) == 0
+    capsys.readouterr()
+    os.link(data, link)
+    (tmp_path / "other").symlink_to(folder)
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for args, out, word in (
+        (fit, data, "that is read"), (fit, link, "that is read"), (["predict", run, data], run, "that is read"),
+        (["predict", run, data], data, "that is read"), (["resume", str(folder)], folder / "run.npz", "checkpoint"),
+        (["resume", str(folder)], tmp_path / "other" / "new.npz", "checkpoint"),
+        ([*fit, "--checkpoint", str(folder)], folder / "run.npz", "checkpoint"),
+        ([*fit, "--checkpoint", str(tmp_path / "new")], tmp_path / "new", "checkpoint"),
+    ):  # fmt: skip
+        assert main([*args, "--out", str(out)]) == 2
+        assert word in said(capsys)
+    assert files == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert main(["resume", str(folder), "--out", str(tmp_path / "run-2.npz")]) == 0     # beside it
 
 
 @pytest.mark.parametrize(
