@@ -9,6 +9,7 @@ from .backfitting import Ensemble
 from .kernels.forest import NODE_DTYPE, ForestStore
 from .ladder import Ladder
 from .nodes import are_trees
+from .storage import reading
 from .tempering import TemperedEnsemble
 
 __all__ = ["TRACES", "START_KINDS", "Chain", "ChainPlan", "Forests", "Segment", "join_segments"]
@@ -202,11 +203,9 @@ class Chain:
         return self._ensemble
 
     def _restore(self, state):
-        try:
+        with reading("checkpoint", "has a damaged state of a chain"):
             self._ensemble.set_state(state["ensemble"])
             self._rng.bit_generator.state = state["generator"]
-        except (KeyError, IndexError, AttributeError, TypeError, OverflowError) as error:
-            raise ValueError(f"checkpoint: the state of a chain is damaged: {error!r}") from error
 
     def get_state(self):
         """Everything that changes while the chain runs, as plain values and arrays."""

@@ -18,7 +18,7 @@ except ImportError:     # as on Windows: no locks
     fcntl = None
 
 from .chain import Forests, Segment, join_segments
-from .storage import read_record, write_record
+from .storage import read_record, reading, write_record
 
 __all__ = ["CheckpointFolder", "data_digest", "describe", "fingerprints", "row_texts"]
 
@@ -163,7 +163,11 @@ class CheckpointFolder:
         """The seed recorded by an earlier run in this folder, or None."""
         names = os.listdir(self.path) if os.path.isdir(self.path) else []
         states = sorted(name for name in names if name.endswith("-state.npz"))
-        return read_record(os.path.join(self.path, states[0]))["entropy"] if states else None
+        if not states:
+            return None
+        file = os.path.join(self.path, states[0])
+        with reading(file, "is damaged"):
+            return read_record(file)["entropy"]
 
     def write(self, index, chain, segments, prints, entropy, n_trees):
         """Add the sweeps since the last call, and replace the state.
@@ -217,25 +221,26 @@ class CheckpointFolder:
         if not os.path.exists(self._state_file(index)):
             return None
         record = read_record(self._state_file(index))
-        if record["format"] != _FORMAT:
-            raise ValueError(f"checkpoint: {self.path!r} has format {record['format']}, not {_FORMAT}")
-        named = {"run": "run settings (sweeps of the burn-in, thinning, ...)"}
-        other = [named.get(name, name) for name in prints if record["fingerprint"].get(name) != prints[name]]
-        if other:
-            raise ValueError(
-                f"checkpoint: chain {index} in {self.path!r} was run with other {' and other '.join(other)};"
-                " resume with the same, or use another folder"
-            )
-        files = [self._part_file(index, part) for part in range(record["n_parts"])]
-        segments = [_read_segment(file, n_trees, thin) for file in files]
-        n_swept, n_done = sum(segment.n_sweeps for segment in segments), record["state"]["n_done"]
-        if n_swept != n_done:
-            raise ValueError(
-                f"checkpoint: the parts of chain {index} in {self.path!r} hold {n_swept} sweeps, its state comes after"
-                f" {n_done}: two runs wrote there, or a file was replaced"
-            )
-        self._n_parts[index] = record["n_parts"]
-        return record["state"], segments
+        with reading(self._state_file(index), "is damaged"):
+            if record["format"] != _FORMAT:
+                raise ValueError(f"checkpoint: {self.path!r} has format {record['format']}, not {_FORMAT}")
+            named = {"run": "run settings (sweeps of the burn-in, thinning, ...)"}
+            other = [named.get(name, name) for name in prints if record["fingerprint"].get(name) != prints[name]]
+            if other:
+                raise ValueError(
+                    f"checkpoint: chain {index} in {self.path!r} was run with other {' and other '.join(other)};"
+                    " resume with the same, or use another folder"
+                )
+            files = [self._part_file(index, part) for part in range(record["n_parts"])]
+            segments = [_read_segment(file, n_trees, thin) for file in files]
+            n_swept, n_done = sum(segment.n_sweeps for segment in segments), record["state"]["n_done"]
+            if n_swept != n_done:
+                raise ValueError(
+                    f"checkpoint: the parts of chain {index} in {self.path!r} hold {n_swept} sweeps, its state comes"
+                    f" after {n_done}: two runs wrote there, or a file was replaced"
+                )
+            self._n_parts[index] = record["n_parts"]
+            return record["state"], segments
 
 
 def _segment_record(segment):
@@ -252,11 +257,12 @@ def _segment_record(segment):
 
 def _read_segment(path, n_trees, thin):
     record = read_record(path)
-    forests = None if record["nodes"] is None else Forests(record["nodes"], record["starts"])
-    rest = (record[name] for name in ("in_burn", "wall_seconds", "temperatures"))
-    segment = Segment(record["traces"], forests, *rest)
-    n_stored = segment.n_sweeps // thin * n_trees
-    if (any(len(trace) != segment.n_sweeps for trace in segment.traces.values())
-            or forests is not None and not (forests.is_whole and len(forests.starts) == n_stored + 1)):
-        raise ValueError(f"checkpoint: {path!r} is damaged")
-    return segment
+    with reading(path, "is damaged"):
+        forests = None if record["nodes"] is None else Forests(record["nodes"], record["starts"])
+        rest = (record[name] for name in ("in_burn", "wall_seconds", "temperatures"))
+        segment = Segment(record["traces"], forests, *rest)
+        n_stored = segment.n_sweeps // thin * n_trees
+        if (any(len(trace) != segment.n_sweeps for trace in segment.traces.values())
+                or forests is not None and not (forests.is_whole and len(forests.starts) == n_stored + 1)):
+            raise ValueError(f"checkpoint: {path!r} is damaged")
+        return segment

@@ -13,7 +13,7 @@ from .outcomes import GAUSSIAN
 from .predictive import new_offset, new_rows, outcome_noise, quantiles_of
 from .probabilities import predict_proba
 from .progress import Bar
-from .storage import read_record, write_record
+from .storage import read_record, reading, write_record
 from .summaries import Block, Summary, make_prediction, quantile_levels
 from .views import PosteriorViews
 from .workers import Workers
@@ -21,6 +21,8 @@ from .workers import Workers
 __all__ = ["Posterior", "load"]
 
 _FORMAT = "bart posterior 3"
+# What every header has.
+_HEADER = {"n_trees", "n_dims", "column_names", "y_mid", "y_range", "n_burn", "thin", "seed", "starts", "sampler"}
 # Rows of a block; bounds on one block: numbers held, and visits of a tree by a row (a fifth of a second).
 _BLOCK_ROWS = 4096
 _BLOCK_NUMBERS = 4_000_000
@@ -410,14 +412,30 @@ def load(path):
     record = read_record(path)
     if not isinstance(record, dict) or record.get("format") != _FORMAT:
         raise ValueError(f"{os.fspath(path)!r} is not a saved run of this version ({_FORMAT})")
-    forests, burn_forests = (
-        None if record[kind] is None else [Forests(part["nodes"], part["starts"]) for part in record[kind]]
-        for kind in ("forests", "burn_forests")
-    )
-    if not all(part.is_whole for part in [*(forests or []), *(burn_forests or [])]):
-        raise ValueError(f"{os.fspath(path)!r} holds damaged forests")
-    tempering = None if record["tempering"] is None else Tempering(**record["tempering"])
-    return Posterior(record["traces"], record["header"], forests, burn_forests, tempering)
+    with reading(path, "is not a saved run"):
+        forests, burn_forests = (
+            None if record[kind] is None else [Forests(part["nodes"], part["starts"]) for part in record[kind]]
+            for kind in ("forests", "burn_forests")
+        )
+        tempering = None if record["tempering"] is None else Tempering(**record["tempering"])
+        post = Posterior(record["traces"], record["header"], forests, burn_forests, tempering)
+        if not _is_whole(post):
+            raise ValueError(f"{os.fspath(path)!r} holds damaged traces, forests or settings")
+    return post
+
+
+def _is_whole(post):
+    """Whether there is what every run has, traces and forests of the shapes that go with it."""
+    n_sweeps = post.n_burn + post.n_draws * post.header["thin"]
+    sizes = {trace.shape[:2] for trace in post.sweeps.values()}
+    if not post.header.keys() >= _HEADER or sizes != {(post.n_chains, n_sweeps)}:
+        return False
+    n_trees, n_burnt = post.header["n_trees"], post.n_burn // post.header["thin"]
+    for forests, n_draws in ((post.forests, post.n_draws), (post.burn_forests, n_burnt)):
+        whole = [part.is_whole and len(part.starts) == n_draws * n_trees + 1 for part in forests or []]
+        if forests is not None and not (all(whole) and len(whole) == post.n_chains):
+            return False
+    return True
 
 
 def _forest_records(forests):

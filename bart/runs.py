@@ -21,7 +21,7 @@ from .model import Model
 from .outcomes import OUTCOMES, LatentDataset
 from .samplers.text import format_sampler, parse_sampler
 from .stopping import Targets, targets_record
-from .storage import read_record, write_record
+from .storage import read_record, reading, write_record
 
 __all__ = ["RunFile", "resume", "write_run"]
 
@@ -160,14 +160,15 @@ class RunFile:
         record = read_record(file)
         if not isinstance(record, dict) or record.get("format") != _FORMAT:
             raise ValueError(f"path: {file!r} is not of the format {_FORMAT!r}")
-        self._model_file, self._prints = record["model_file"], record["fingerprint"]
-        self.sampler_text, self._model_trouble = record["sampler"], record["model_trouble"]
-        options = dict(record["options"])
-        if options["ladder"] is not None:
-            options["ladder"] = Ladder(**options["ladder"])
-        if options["stop_when"] is not None:
-            options["stop_when"] = Targets(**options["stop_when"])
-        self.options = options
+        with reading(file, "is damaged"):
+            self._model_file, self._prints = record["model_file"], record["fingerprint"]
+            self.sampler_text, self._model_trouble = record["sampler"], record["model_trouble"]
+            options = dict(record["options"])
+            if options["ladder"] is not None:
+                options["ladder"] = Ladder(**options["ladder"])
+            if options["stop_when"] is not None:
+                options["stop_when"] = Targets(**options["stop_when"])
+            self.options = options
 
     def model(self):
         """The model, made anew from the stored data and priors.
@@ -179,7 +180,9 @@ class RunFile:
         """
         if self._model_file is None:
             raise ValueError(f"model: it is not stored in {self.path!r} ({self._model_trouble}); give model=")
-        return model_of_record(read_record(os.path.join(self.path, os.path.basename(self._model_file))))
+        file = os.path.join(self.path, os.path.basename(self._model_file))
+        with reading(file, "is damaged"):
+            return model_of_record(read_record(file))
 
     def check(self, model, sampler):
         """ValueError where model or sampler are not those of the run, before anything is written."""

@@ -9,9 +9,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = ["atomic_file", "write_record", "read_record"]
+__all__ = ["atomic_file", "read_record", "reading", "write_record"]
 
 _RECORD = "record"
+# What comes of records of another form.
+_FOREIGN = (KeyError, IndexError, AttributeError, TypeError, OverflowError)
 
 
 @contextmanager
@@ -83,8 +85,24 @@ def read_record(path):
                 raise ValueError("no record in it")
             arrays = {name: file[name] for name in file.files}
         return _unpack(json.loads(arrays[_RECORD].tobytes().decode()), arrays)
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (ValueError, *_FOREIGN, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{os.fspath(path)!r} is not a file written by this package: {error}") from error
+
+
+@contextmanager
+def reading(path, trouble):
+    """What a record lacks, or holds in another form, is a ValueError that names the file.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+    trouble : str
+        What the file then is, after its name.
+    """
+    try:
+        yield
+    except _FOREIGN as error:
+        raise ValueError(f"{os.fspath(path)!r} {trouble}: {error!r}") from error
 
 
 def _pack(value, arrays):

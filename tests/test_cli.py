@@ -14,6 +14,7 @@ from chain_helpers import assert_same, child_environment, make_data
 import bart
 from bart.cli import main
 from bart.cli_options import _MODEL, _SAMPLE, AUTHORS_FLAGS
+from bart.storage import write_record
 
 RUN = ["--sampler", "growprune", "--n-trees", "4", "--n-burn", "5", "--n-draws", "7", "--n-chains", "2", "--seed", "3"]
 OPTIONS = {"n_burn": 5, "n_draws": 7, "n_chains": 2, "seed": 3, "progress": False}
@@ -335,6 +336,9 @@ def test_other_failures_are_one_line_and_1(run, data, tmp_path, capsys):
     ]:
         assert main(args) == 1
         assert word in said(capsys)
+    write_record(tmp_path / "none.npz", {"format": "bart posterior 3", "header": {}, "forests": None})
+    assert main(["diagnose", str(tmp_path / "none.npz")]) == 1
+    assert "none.npz' is not a saved run" in said(capsys)
     lacking = write(tmp_path / "new.csv", ["a", "b"], make_data()[0][:, :2])
     assert main(["predict", run, lacking]) == 1
     assert "no column 'c'" in said(capsys)

@@ -12,6 +12,7 @@ import bart
 from bart import diagnostics
 from bart.chain import TRACES, Forests
 from bart.posterior import Posterior
+from bart.storage import read_record, write_record
 
 NODE = np.dtype([("dim", "<i4"), ("left", "<i4"), ("value", "<f8")])
 
@@ -271,6 +272,36 @@ def test_forests_are_whole_where_each_node_is_reached_from_its_root(kind):
     assert Forests(nodes, starts).is_whole == is_whole
     assert not Forests(nodes, starts[:2]).is_whole and not Forests(nodes, starts.astype(float)).is_whole
     assert not Forests(nodes, starts - 1).is_whole and not Forests(nodes["left"], starts).is_whole
+
+
+@pytest.mark.parametrize("kind", ["no traces", "empty traces", "no sigma", "short", "header", "number", "few forests",
+                                  "forest", "list", "tempering", "draws", "burn"])  # fmt: skip
+def test_what_is_no_saved_run_is_refused(post, tmp_path, kind):
+    file = tmp_path / "run.npz"
+    post.save(file)
+    record = read_record(file)
+    forest = record["forests"][1]
+    changes = {
+        "no traces": lambda: record.pop("traces"), "empty traces": lambda: record["traces"].clear(),
+        "no sigma": lambda: record["traces"].pop("sigma"), "header": lambda: record["header"].pop("y_mid"),
+        "short": lambda: record["traces"].update(depth=record["traces"]["depth"][:, 1:]),
+        "number": lambda: record.update(header=3), "few forests": lambda: record["forests"].pop(),
+        "forest": lambda: record["forests"].append(None), "list": lambda: record.update(traces=[1, 2]),
+        "tempering": lambda: record.update(tempering={"swaps": 1}),
+        "draws": lambda: forest.update(starts=forest["starts"][:-1], nodes=forest["nodes"][: forest["starts"][-2]]),
+        "burn": lambda: record.update(burn_forests=record["forests"]),
+    }  # fmt: skip
+    changes[kind]()
+    write_record(file, record)
+    with pytest.raises(ValueError, match="run.npz' (is not a saved run|holds damaged)"):
+        bart.load(file)
+
+
+def test_a_record_of_another_form_is_refused(tmp_path):
+    for text in ("[1]", '{"dict": 3}', '{"dict": [[1]]}', '{"list": null}', '{"bytes": 3}', '{"array": "a9"}', "{}"):
+        np.savez(tmp_path / "run.npz", record=np.frombuffer(text.encode(), dtype=np.uint8))
+        with pytest.raises(ValueError, match="not a (file written by this package|saved run)"):
+            bart.load(tmp_path / "run.npz")
 
 
 def test_saving_over_a_file_is_all_or_nothing(post, tmp_path, monkeypatch):

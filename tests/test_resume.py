@@ -229,11 +229,22 @@ def test_parts_that_are_not_those_of_the_state_are_refused(tmp_path, kind):
         bart.resume(tmp_path / "run", n_draws=12)
 
 
+@pytest.mark.parametrize("name", ["run", "model-*", "chain-000-state", "chain-000-part-00000"])
+def test_a_file_that_lacks_something_is_named(tmp_path, name):
+    bart.sample(make_model(), "cgm", checkpoint=tmp_path / "run", **SIZE)
+    (file,) = (tmp_path / "run").glob(f"{name}.npz")
+    record = read_record(file)
+    first = next(key for key in record if key != "format" and key != "outcome")
+    write_record(file, {key: value for key, value in record.items() if key != first})
+    with pytest.raises(ValueError, match=f"{file.name}' is damaged: KeyError"):
+        bart.resume(tmp_path / "run", n_draws=12)
+
+
 def test_a_damaged_state_of_a_chain_is_refused(tmp_path):
     bart.sample(make_model(), "cgm", checkpoint=tmp_path / "run", **SIZE)
     file = tmp_path / "run" / "chain-000-state.npz"
     whole = read_record(file)
-    for name, match in (("trees", "by their leaf numbers"), ("order", "a chain is damaged: KeyError")):
+    for name, match in (("trees", "by their leaf numbers"), ("order", "damaged state of a chain: KeyError")):
         record = read_record(file)
         if name == "trees":
             record["state"]["ensemble"]["trees"][0]["leaf"] = 2_000_000_000
