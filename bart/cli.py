@@ -16,6 +16,7 @@ import warnings
 from . import __version__
 from .cli_options import add_commands, options_of
 from .diagnostics import require_arviz
+from .inputs import check_real
 from .ladder import Ladder
 from .model import Model
 from .outcomes import Probit
@@ -129,6 +130,8 @@ def fit(args):
     for what in ("target", "offset"):
         if args.weights is not None and args.weights == own.get(what):
             raise UsageError(f"--weights names the {what} {args.weights!r}")
+    if args.checkpoint_every is not None and args.checkpoint is None:
+        raise UsageError("--checkpoint-every has no effect without --checkpoint")
     with _usage_of(args.flags):
         sampler = args.sampler if args.sampler == "auto" else parse_sampler(args.sampler)
         options = {**options_of(args, "sample"), "ladder": _ladder(args), "stop_when": _targets(args)}
@@ -170,6 +173,8 @@ def predict(args):
         raise UsageError("--kind outcome has no effect without --interval or --quantiles: the mean is the same")
     with _usage_of(args.flags):
         quantile_levels(args.quantiles, args.interval)
+    if len(set(args.quantiles or [])) < len(args.quantiles or []):
+        raise UsageError("--quantiles has a level twice")
     post = load(args.run_file)
     names = post.header["column_names"]
     own = {"offset": args.offset, "weights": args.weights}
@@ -199,7 +204,7 @@ def predict(args):
     if args.interval is not None:
         columns["lower"], columns["upper"] = found.interval
     for level, values in zip(args.quantiles or [], found.quantiles if args.quantiles else [], strict=True):
-        columns[f"q{level:g}"] = values
+        columns[f"q{level!r}"] = values
     if args.out is not None:
         with atomic_file(args.out, "w") as file:
             write_table(file, columns, args.delimiter)
@@ -217,6 +222,9 @@ def predict(args):
 
 def diagnose(args):
     """``diagnose``: summary, R-hat and ESS of a saved run, and whether they are good enough."""
+    with _usage_of(args.flags):
+        check_real(args.r_hat, "r_hat", 1)
+        check_real(args.ess, "ess", 0)
     post = load(args.run_file)
     require_arviz()
     with _usage_of(args.flags):

@@ -184,6 +184,8 @@ def test_predictions_are_the_posteriors(run, data, tmp_path, capsys):
     found = np.array(list(csv.reader(out.open()))[1:], dtype=float)
     np.testing.assert_array_equal(found.T, np.vstack([wide.mean, wide.interval, wide.quantiles]))
     capsys.readouterr()
+    assert main(["predict", run, shuffled, "--quantiles", ".1234567,.12345674"]) == 0     # alike in six digits
+    assert capsys.readouterr().out.startswith("mean,q0.1234567,q0.12345674\n")
     assert main(["predict", run, shuffled, "--every", "2"]) == 0
     mean = [float(row[0]) for row in csv.reader(capsys.readouterr().out.splitlines()[1:])]
     np.testing.assert_array_equal(mean, post.predict(X, every=2))
@@ -273,6 +275,10 @@ def test_runs_end_by_targets_and_time(data, tmp_path, capsys):
         (["predict", "RUN", "DATA", "--kind", "outcome"], "--kind outcome has no effect"),
         (["predict", "RUN", "DATA", "--every", "0"], "--every must"), (["diagnose", "RUN", "--names", "mu"], "--names"),
         (["predict", "RUN", "DATA", "--n-threads", "0"], "--n-threads must be"),
+        (["predict", "RUN", "DATA", "--quantiles", ".5,.1,.50"], "--quantiles has a level twice"),
+        (["FIT", "--checkpoint-every", "5"], "--checkpoint-every has no effect without --checkpoint"),
+        (["diagnose", "RUN", "--ess", "nan"], "--ess must be finite and > 0"),
+        (["diagnose", "RUN", "--r-hat", "-3"], "--r-hat must be finite and > 1"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )  # fmt: skip
