@@ -106,11 +106,27 @@ def _usage_of(flags):
     """An argument that the library refuses by name is wrong usage, and is then called by its flag."""
     try:
         yield
+    except TableError:
+        raise
     except (ValueError, TypeError) as error:
         name = re.match(r"[a-z_]+", str(error))
         if name is None or name[0] not in flags:
             raise
         raise UsageError(flags[name[0]] + str(error)[name.end() :]) from None
+
+
+@contextlib.contextmanager
+def _cells_of(path, columns):
+    """A value that the library refuses by its place is a cell of the table; `columns` by the argument they were."""
+    try:
+        yield
+    except ValueError as error:
+        found = re.match(r"(\w+)(?:\[(\d+)\] = |.* at position (\d+))", str(error))
+        if found is None or found[1] not in columns:
+            raise
+        place = f"row {int(found[2] or found[3]) + 1}, column {columns[found[1]]!r}"
+        text = re.sub(r"^\w+\[\d+\] = | at position \d+", "", str(error))
+        raise TableError(f"{path}: {place}: {text}") from None
 
 
 # Commands
@@ -145,9 +161,10 @@ def fit(args):
     if not X.columns:
         named = " and ".join(f"the {what} {column!r}" for what, column in own.items())
         raise TableError(f"{args.data}: there is no column beside {named}")
-    y = values.pop("target")
+    values["y"], own["y"] = values.pop("target"), own.pop("target")
     with _usage_of(args.flags):
-        model = Model(X, y, **{**model_options, **values})
+        with _cells_of(args.data, own):
+            model = Model(X, **{**model_options, **values})
         post = sample(model, sampler, **options)
     return _finish(args, post)
 
@@ -193,7 +210,7 @@ def predict(args):
     kind = args.kind or ("probability" if post.outcome == Probit.name else "mean")
     options = {"quantiles": args.quantiles, "interval": args.interval, "every": args.every}
     options |= {"n_threads": args.n_threads, **values}
-    with _usage_of(args.flags):
+    with _usage_of(args.flags), _cells_of(args.data, own):
         if kind == "probability":
             found = post.predict_proba(rows, **options)
         else:

@@ -125,8 +125,32 @@ def test_weights_are_a_column(tmp_path, capsys):
         assert main([*fit, *flags]) == code
         assert message in capsys.readouterr().err
     bad = write(tmp_path / "bad.csv", ["a", "w", "y"], np.column_stack([X[:, 0], -weights, y]))
-    assert main(["fit", bad, "--target", "y", *RUN, "--out", out, "--weights", "w"]) == 2
-    assert "--weights[0] = -0.367" in capsys.readouterr().err
+    assert main(["fit", bad, "--target", "y", *RUN, "--out", out, "--weights", "w"]) == 1
+    assert said(capsys).startswith(f"{bad}: row 1, column 'w': -0.367")
+
+
+def test_a_cell_that_cannot_be_meant_is_named_by_row_and_column(tmp_path, capsys, monkeypatch):
+    """As one that is no number is, whatever the column is for; even where the file has the name of an argument."""
+    monkeypatch.chdir(tmp_path)
+    X, y = make_data()
+    table = np.column_stack([X[:, :2], np.ones(len(y)), y])
+    run, names = ["--out", "run.npz"], ["a", "w", "o", "y"]
+    table[:, 1] += 1.0
+    good = write(tmp_path / "good.csv", names, table)
+    assert main(["fit", good, "--target", "y", *RUN, *run, "--offset-column", "o"]) == 0
+    capsys.readouterr()
+    table[4, 1], table[2, 2], table[2, 3] = 0.0, 1e308, -1e308
+    write("k.csv", names, table)
+    fit = ["fit", "k.csv", "--target", "y", *RUN, *run]
+    predict = ["predict", "run.npz", "k.csv", "--offset-column", "o", "--kind", "outcome", "--interval", ".9"]
+    for args, place in (
+        ([*fit, "--weights", "w"], "row 5, column 'w': 0.0 is not positive"),
+        ([*fit, "--offset-column", "o"], "row 3, column 'y': y less its offset overflows"),
+        ([*fit[:1], good, *fit[2:], "--outcome", "probit"], "row 1, column 'y': y must be 0 or 1"),
+        ([*predict, "--weights", "w"], "row 5, column 'w': 0.0 is not positive"),
+    ):
+        assert main(args) == 1
+        assert said(capsys).startswith(f"{args[1 if args[0] == 'fit' else 2]}: {place}")
 
 
 def test_weights_of_new_rows_are_a_column(tmp_path, capsys):
