@@ -1,5 +1,7 @@
 """Exact samplers for Bayesian additive regression trees (BART)."""
 
+__version__ = "0.1.0"       # first: runs record it
+
 from .backfitting import Ensemble
 from .data import Dataset, RankCodes
 from .diagnostics import effective_size
@@ -37,8 +39,6 @@ from .samplers import (
 from .sampling import sample
 from .stopping import RunState, StopSampling, Targets
 from .trees import Forest
-
-__version__ = "0.1.0"
 
 __all__ = [
     "CGM", "ChiK", "Cycle", "Dataset", "Dirichlet", "Ensemble", "Forest", "GrowPrune", "JointLeaves", "Ladder",

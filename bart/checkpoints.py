@@ -20,7 +20,7 @@ except ImportError:     # as on Windows: no locks
 from .chain import Forests, Segment, join_segments
 from .storage import read_record, reading, write_record
 
-__all__ = ["CheckpointFolder", "data_digest", "describe", "fingerprints", "row_texts"]
+__all__ = ["CheckpointFolder", "data_digest", "describe", "fingerprints", "plain_settings", "row_texts"]
 
 _FORMAT = 3
 _LOCK = "lock"
@@ -58,6 +58,17 @@ def describe(value):
     if getattr(value, "__dict__", None):
         return type(value).__qualname__ + describe(vars(value))
     raise TypeError(f"the settings of {value!r} cannot be read off: its class needs a __repr__ with them")
+
+
+def plain_settings(value):
+    """Settings as None, booleans, numbers, texts, lists and dicts of them; what is none of these as `describe` says."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return [plain_settings(item) for item in value]
+    if dataclasses.is_dataclass(value):
+        return {field.name: plain_settings(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return describe(value)
 
 
 def row_texts(data):

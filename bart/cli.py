@@ -335,15 +335,17 @@ def _diagnosis(post, names, r_hat, ess):
 
 
 def _facts(post):
-    """What a run was, as plain values."""
+    """What a run was, as plain values; null what files of earlier versions do not tell."""
     header = post.header
     asked = header.get("n_draws_asked", post.n_draws)
     return {
         "n_chains": post.n_chains, "n_burn": post.n_burn, "n_draws": post.n_draws, "n_draws_asked": asked,
         "thin": header["thin"], "stopped": post.stopped, "seed": post.seed, "sampler": post.sampler,
         "ladder": post.ladder, "starts": post.starts, "n_trees": header["n_trees"], "n_dims": header["n_dims"],
-        "columns": header["column_names"], "priors": header["priors"],
-        "wall_seconds": sum(header["wall_seconds"]), "keeps_trees": post.forests is not None,
+        "columns": header["column_names"], "outcome": post.outcome,
+        "weighted": header.get("weights") is not None, "row_offset": header.get("row_offset") is not None,
+        "priors": header.get("prior_settings"), "wall_seconds": sum(header.get("wall_seconds", ())),
+        "keeps_trees": post.forests is not None, "version": header.get("version"),
     }  # fmt: skip
 
 

@@ -55,7 +55,8 @@ class Posterior(PosteriorViews):
     ----------
     traces : dict of ndarray, shape (n_chains, n_sweeps)
     header : dict
-        Plain values: n_trees, n_dims, column_names, y_mid, y_range, n_burn, thin, seed, starts, sampler, ...
+        Plain values: n_trees, n_dims, column_names, y_mid, y_range, n_burn, thin, seed, starts, sampler, ..., version
+        (of the package that made the run).
     forests, burn_forests : list of Forests, optional
         Of each chain.
     tempering : Tempering, optional

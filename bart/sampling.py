@@ -10,9 +10,10 @@ import warnings
 
 import numpy as np
 
+from . import __version__
 from .backfitting import STARTS
 from .chain import START_KINDS, TRACES, Chain, ChainPlan, Forests, advance, join_segments
-from .checkpoints import CheckpointFolder, data_digest, describe, fingerprints, row_texts
+from .checkpoints import CheckpointFolder, data_digest, describe, fingerprints, plain_settings, row_texts
 from .inputs import check_choice, check_count, check_flag, check_real, check_seed
 from .ladder import Tempering
 from .model import Model
@@ -437,6 +438,8 @@ def _posterior(model, sampler, plan, starts, entropy, record, watch):
         "starts": [start if isinstance(start, str) else "given" for start in starts],
         "sampler": _describe_sampler(sampler),
         "priors": describe(model.priors),
+        "prior_settings": {type(prior).__qualname__: plain_settings(prior) for prior in model.priors},
+        "version": __version__,
         "wall_seconds": wall_seconds,
         "ladder": None if plan.ladder is None else repr(plan.ladder),
         "stopped": watch.reason,

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -165,6 +166,10 @@ def test_weights_of_new_rows_are_a_column(tmp_path, capsys):
     post = bart.load(out)
     assert_same(post, bart.sample(model, "growprune", **OPTIONS))
     capsys.readouterr()
+    assert main(["diagnose", out, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["weighted"] and facts["row_offset"] and facts["priors"]["ChiK"] == {"degrees": 1.25, "scale": 2.0}
+    assert facts["priors"]["TreePrior"]["dim_weights"]["theta"] is None
     predict = ["predict", out, path, "--offset-column", "o", "--interval", ".9", "--json"]
     assert main([*predict, "--kind", "outcome", "--weights", "w"]) == 0
     columns = json.loads(capsys.readouterr().out)["columns"]
@@ -184,6 +189,10 @@ def test_fit_as_json(data, tmp_path, capsys):
     found, post = json.loads(printed), bart.load(out)
     assert found["seed"] == 3 and found["n_draws"] == 7 and found["sampler"] == "growprune" and found["out"] == out
     assert found["columns"] == ["a", "b", "c"] and found["stopped"] is None
+    assert (found["outcome"], found["weighted"], found["row_offset"]) == ("gaussian", False, False)
+    assert found["version"] == bart.__version__ == post.header["version"]
+    assert list(found["priors"]) == ["TreePrior", "LeafPrior", "NoisePrior"]
+    assert found["priors"]["TreePrior"]["alpha"] == 0.95 and found["priors"]["TreePrior"]["dim_weights"] is None
     assert found["summary"]["sigma"]["mean"] == post.summary()["sigma"]["mean"]
     assert [warning for warning in found["warnings"] if "not converged" in warning]
     assert len(err.splitlines()) == 1 and "warning: not converged" in err
@@ -242,6 +251,13 @@ def test_diagnose(run, capsys):
     assert not found["converged"] and list(found["summary"]) == ["sigma"] and "ESS" in " ".join(found["trouble"])
     assert main(["diagnose", run, "--strict", "--names", "sigma", "--r-hat", "99", "--ess", "1e-3"]) == 0
     assert "R-hat <= 99" in capsys.readouterr().out
+
+
+def test_json_of_an_older_file_has_null_for_what_it_does_not_tell(capsys):
+    file = Path(__file__).parent / "files" / "posterior-3.npz"
+    assert main(["diagnose", str(file), "--json", "--names", "sigma"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["version"] is None and found["priors"] is None and found["outcome"] == "gaussian"
 
 
 def test_json_has_no_nan(data, tmp_path, capsys):
