@@ -1,39 +1,29 @@
-"""sample(): several chains, on any executor, with progress and checkpoints."""
+"""sample(): its arguments, and what becomes of them: several chains, watched, recorded, as one Posterior."""
 
-import collections
-import concurrent.futures
 import contextlib
-import dataclasses
 import logging
 import time
 import warnings
 
 import numpy as np
 
-from . import __version__
 from .backfitting import STARTS
-from .chain import START_KINDS, TRACES, Chain, ChainPlan, Forests, advance, join_segments
-from .checkpoints import CheckpointFolder, data_digest, describe, fingerprints, plain_settings, row_texts
+from .chain import START_KINDS, Chain, ChainPlan
+from .checkpoints import CheckpointFolder
+from .executors import check_executor, run_chains
 from .inputs import check_choice, check_count, check_flag, check_real, check_seed
-from .ladder import Tempering
 from .model import Model
-from .outcomes import name_of
-from .posterior import Posterior
 from .progress import Bar
+from .record import Record, make_posterior
 from .runs import stored_entropy, write_run
 from .samplers.auto import resolve_ladder, resolve_sampler
 from .samplers.compose import split_sampler
-from .samplers.text import format_sampler
 from .stopping import Watch, resolve_targets
 
 __all__ = ["sample", "bytes_per_draw"]
 
 _log = logging.getLogger(__name__)
 
-# Wall seconds of one segment: short where a return costs nothing, longer where the state is sent back and
-# forth.
-_SEGMENT_SECONDS = 0.25
-_REMOTE_SEGMENT_SECONDS = 2.0
 _WARN_BYTES = 1e9
 _NODE_BYTES = 16
 
@@ -159,59 +149,34 @@ def sample(
     if not isinstance(model, Model):
         raise TypeError(f"model must be a Model, got {type(model).__name__}")
     sampler, ladder = resolve_sampler(sampler, model), resolve_ladder(ladder, sampler, model)
-    plan = ChainPlan(
-        n_burn=check_count(n_burn, "n_burn", 0),
-        n_draws=check_count(n_draws, "n_draws", 1),
-        thin=check_count(thin, "thin", 1),
-        init_leaves=None if init_leaves is None else check_count(init_leaves, "init_leaves"),
-        tree_order=check_choice(tree_order, "tree_order", ("sequential", "random")),
-        keep_trees=check_flag(keep_trees, "keep_trees"),
-        keep_burn_trees=check_flag(keep_burn_trees, "keep_burn_trees"),
-        ladder=ladder,
-    )
-    if progress is not None:
-        check_flag(progress, "progress")
-    n_chains = check_count(n_chains, "n_chains", 1)
-    n_threads = check_count(n_threads, "n_threads", 1)
-    executor = _check_executor(executor)
-    split_sampler(sampler)
-    if not callable(getattr(sampler, "step", None)):
-        raise TypeError(f"sampler must have a step method, got {type(sampler).__name__}")
-    starts = _starts(init, n_chains, model.n_trees)
-    if init_leaves is not None and "overgrown" not in starts:
-        raise ValueError(f"init_leaves={init_leaves} has no effect: no chain starts overgrown")
-    watching = {
-        "time_limit": None if time_limit is None else check_real(time_limit, "time_limit", 0),
-        "targets": resolve_targets(stop_when, model, n_chains),
-        "callback": _check_callback(callback),
-        "callback_every": check_real(1.0 if callback_every is None else callback_every, "callback_every", 0),
-    }
+    plan = _plan(n_burn, n_draws, thin, init_leaves, tree_order, keep_trees, keep_burn_trees, ladder)
+    progress = None if progress is None else check_flag(progress, "progress")
+    n_chains, n_threads = check_count(n_chains, "n_chains", 1), check_count(n_threads, "n_threads", 1)
+    executor = check_executor(executor)
+    _check_steps(sampler)
+    starts = _starts(init, init_leaves, n_chains, model.n_trees)
+    watching = _watching(model, n_chains, time_limit, stop_when, callback, callback_every)
     _refuse_idle("checkpoint", checkpoint, checkpoint_every=checkpoint_every, checkpoint_sweeps=checkpoint_sweeps)
     _refuse_idle("callback", callback, callback_every=callback_every)
     checkpoint_every = check_real(60.0 if checkpoint_every is None else checkpoint_every, "checkpoint_every", 0)
-    if checkpoint_sweeps is not None:
-        checkpoint_sweeps = check_count(checkpoint_sweeps, "checkpoint_sweeps")
+    checkpoint_sweeps = None if checkpoint_sweeps is None else check_count(checkpoint_sweeps, "checkpoint_sweeps")
     seed = check_seed(seed)
     folder = None if checkpoint is None else CheckpointFolder(checkpoint)
     with contextlib.nullcontext() if folder is None else folder.lock():
         entropy = _entropy(seed, folder)
         seeds = np.random.SeedSequence(entropy).spawn(n_chains)
         chains = [Chain(model, sampler, plan, *pair, n_threads) for pair in zip(seeds, starts, strict=True)]
-        record = _Record(chains, folder, entropy, checkpoint_every, checkpoint_sweeps)
+        record = Record(chains, folder, entropy, checkpoint_every, checkpoint_sweeps)
         if folder is not None:
-            options = {"n_chains": n_chains, "seed": entropy, "init": init, "n_threads": n_threads}
-            options["executor"] = executor if isinstance(executor, int) else None
-            options |= {"checkpoint_every": record.every, "checkpoint_sweeps": record.every_sweeps}
-            write_run(folder, model, sampler, plan, record.prints[0], {**options, "stop_when": watching["targets"]})
-        may_end_early = any(part is not None for part in (time_limit, stop_when, callback))
-        _report_size(model, plan, n_chains, may_end_early)
+            _write_settings(model, sampler, plan, record, init, n_threads, executor, watching["targets"])
+        _report_size(model, plan, n_chains, watching)
         with Bar(progress, n_chains * plan.n_sweeps, "sweep", "sampling", record.n_swept) as bar:
             watch = Watch(record, plan, bar, began, **watching)
-            _run(chains, executor, record, watch)
+            run_chains(chains, executor, record, watch)
             watch.finish()
     if watch.shortfall():
         warnings.warn(f"stop_when is not met after {n_draws} draws: {'; '.join(watch.shortfall())}", stacklevel=2)
-    return _posterior(model, sampler, plan, starts, entropy, record, watch)
+    return make_posterior(model, sampler, plan, starts, entropy, record, watch)
 
 
 def bytes_per_draw(model):
@@ -235,174 +200,41 @@ def bytes_per_draw(model):
     return model.n_trees * (_NODE_BYTES * min(nodes, largest) + 8.0)
 
 
-class _Record:
-    """Segments of all chains as they come in, and their checkpoints."""
-
-    def __init__(self, chains, folder, entropy, every, every_sweeps):
-        self.every, self.every_sweeps = every, every_sweeps
-        self.folder = folder
-        self.entropy = entropy
-        self.n_trees = chains[0].model.n_trees
-        self.segments = [[] for _ in chains]
-        self.n_swept_of = np.zeros(len(chains), dtype=np.int64)
-        self.n_written = [0 for _ in chains]
-        self.last_write = [time.monotonic() for _ in chains]
-        self.prints = None
-        if folder is not None:
-            self._resume(chains)
-
-    def _resume(self, chains):
-        first = chains[0]
-        starts = [chain.start for chain in chains]
-        self.prints = fingerprints(first.model, first.sampler, first.plan, self.entropy, starts)
-        for index, chain in enumerate(chains):
-            found = self.folder.read(index, self.prints[index], self.n_trees, first.plan.thin)
-            if found is not None:
-                chain.set_state(found[0])
-                self.segments[index] = found[1]
-                self.n_written[index] = len(found[1])
-                self.n_swept_of[index] = sum(segment.n_sweeps for segment in found[1])
-        if self.n_swept:
-            _log.info("continuing after %d sweeps from checkpoint %s", self.n_swept, self.folder.path)
-
-    @property
-    def n_swept(self):
-        """Sweeps of all chains so far."""
-        return int(self.n_swept_of.sum())
-
-    def add(self, index, chain, segment):
-        """Take a segment of a chain, which stands right after it; write a checkpoint if one is due."""
-        self.segments[index].append(segment)
-        self.n_swept_of[index] += segment.n_sweeps
-        if self.folder is None:
-            return
-        new = self.segments[index][self.n_written[index] :]
-        waited = time.monotonic() - self.last_write[index] >= self.every
-        swept = self.every_sweeps is not None and sum(part.n_sweeps for part in new) >= self.every_sweeps
-        if waited or swept or chain.is_done:
-            self._write(index, chain, new)
-
-    def _write(self, index, chain, new):
-        self.folder.write(index, chain, new, self.prints[index], self.entropy, self.n_trees)
-        self.n_written[index] = len(self.segments[index])
-        self.last_write[index] = time.monotonic()
-
-    def write_rest(self, chains):
-        """Checkpoints of what has none yet, where a run ends before its last draw."""
-        for index, chain in enumerate(chains):
-            new = self.segments[index][self.n_written[index] :]
-            if self.folder is not None and new:
-                self._write(index, chain, new)
-
-
-def _run(chains, executor, record, watch):
-    if watch.look():
-        return
-    if not isinstance(executor, int):
-        threads = isinstance(executor, concurrent.futures.ThreadPoolExecutor)
-        seconds = _SEGMENT_SECONDS if threads else _REMOTE_SEGMENT_SECONDS
-        _run_pooled(chains, executor, seconds, record, watch)
-        return
-    if executor == 1:
-        _run_serial(chains, record, watch)
-        return
-    pool = concurrent.futures.ThreadPoolExecutor(min(executor, len(chains)))
-    try:
-        _run_pooled(chains, pool, _SEGMENT_SECONDS, record, watch)
-    except BaseException:
-        # Nothing is waited for: a thread ends with the tree that it is at.
-        for chain in chains:
-            chain.interrupt()
-        raise
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _run_serial(chains, record, watch):
-    """Segments of the chains in turn, so that what looks at the run sees all of them."""
-    waiting = collections.deque((index, chain) for index, chain in enumerate(chains) if not chain.is_done)
-    while waiting:
-        index, chain = waiting.popleft()
-        segment = chain.advance(watch.seconds(_SEGMENT_SECONDS, len(chains)), record.every_sweeps)
-        record.add(index, chain, segment)
-        if watch.look(segment.n_sweeps):
-            break
-        if not chain.is_done:
-            waiting.append((index, chain))
-    if watch.reason:
-        record.write_rest(chains)
-
-
-def _run_pooled(chains, pool, seconds, record, watch):
-    chains = list(chains)
-    limit = record.every_sweeps
-    running = {}
-
-    def submit(index):
-        running[pool.submit(advance, chains[index], watch.seconds(seconds, len(chains)), limit)] = index
-
-    try:
-        for index, chain in enumerate(chains):
-            if not chain.is_done:
-                submit(index)
-        while running:
-            ready, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
-            for future in ready:
-                index = running.pop(future)
-                chains[index], segment = future.result()
-                record.add(index, chains[index], segment)
-                if watch.look(segment.n_sweeps):
-                    _drop_waiting(running, pool)
-                elif not chains[index].is_done:
-                    submit(index)
-        if watch.reason:
-            record.write_rest(chains)
-    except BaseException:
-        for future in running:
-            future.cancel()
-        raise
-
-
-def _drop_waiting(running, pool):
-    """Take back segments that no worker has begun; those under way are waited for.
-
-    Only of the standard library's pools: of another executor it is not known whether a call that was taken back runs,
-    and with threads it would move the chain on.
-    """
-    if isinstance(pool, (concurrent.futures.ThreadPoolExecutor, concurrent.futures.ProcessPoolExecutor)):
-        for future in list(running):
-            if future.cancel():
-                del running[future]
-
-
-def _describe_sampler(sampler):
-    """Its text, else its settings, else its class where they cannot be read off (only a checkpoint needs them)."""
-    try:
-        return format_sampler(sampler)
-    except ValueError:
-        pass
-    try:
-        return describe(sampler)
-    except TypeError:
-        return type(sampler).__qualname__
-
-
-def _check_executor(executor):
-    """A number of workers, 1 for None, or the Executor."""
-    if executor is None:
-        return 1
-    if isinstance(executor, (int, np.integer)):
-        return check_count(executor, "executor", 1)
-    if not callable(getattr(executor, "submit", None)):
-        raise TypeError(f"executor must be None, a number of workers or an Executor, got {executor!r}")
-    return executor
-
-
 def _refuse_idle(name, value, **given):
     """What is given beside an argument that is not."""
     for idle, setting in given.items():
         if value is None and setting is not None:
             raise ValueError(f"{idle}={setting!r} has no effect without {name}")
+
+
+def _plan(n_burn, n_draws, thin, init_leaves, tree_order, keep_trees, keep_burn_trees, ladder):
+    """What each chain has to do, from arguments of `sample`; `ladder` is resolved."""
+    return ChainPlan(
+        n_burn=check_count(n_burn, "n_burn", 0),
+        n_draws=check_count(n_draws, "n_draws", 1),
+        thin=check_count(thin, "thin", 1),
+        init_leaves=None if init_leaves is None else check_count(init_leaves, "init_leaves"),
+        tree_order=check_choice(tree_order, "tree_order", ("sequential", "random")),
+        keep_trees=check_flag(keep_trees, "keep_trees"),
+        keep_burn_trees=check_flag(keep_burn_trees, "keep_burn_trees"),
+        ladder=ladder,
+    )
+
+
+def _check_steps(sampler):
+    split_sampler(sampler)
+    if not callable(getattr(sampler, "step", None)):
+        raise TypeError(f"sampler must have a step method, got {type(sampler).__name__}")
+
+
+def _watching(model, n_chains, time_limit, stop_when, callback, callback_every):
+    """What may end a run, as `Watch` takes it, from arguments of `sample`."""
+    return {
+        "time_limit": None if time_limit is None else check_real(time_limit, "time_limit", 0),
+        "targets": resolve_targets(stop_when, model, n_chains),
+        "callback": _check_callback(callback),
+        "callback_every": check_real(1.0 if callback_every is None else callback_every, "callback_every", 0),
+    }
 
 
 def _check_callback(callback):
@@ -411,68 +243,23 @@ def _check_callback(callback):
     return callback
 
 
-def _posterior(model, sampler, plan, starts, entropy, record, watch):
-    n_asked, plan = plan.n_draws, dataclasses.replace(plan, n_draws=watch.n_draws)
-    wall_seconds = [float(sum(part.wall_seconds for part in chain)) for chain in record.segments]
-    temperatures = [chain[-1].temperatures for chain in record.segments]
-    joined = []
-    for index in range(len(starts)):
-        joined.append(_join(record.segments[index], plan, model.n_trees))
-        record.segments[index] = []  # the joined copy replaces the parts, which may be large
-    traces = {name: np.stack([chain[0][name] for chain in joined]) for name in (*TRACES, *model.trace_names)}
-    data = model.dataset
-    names = data.column_names
-    header = {
-        "n_trees": int(model.n_trees),
-        "n_dims": int(data.n_dims),
-        "column_names": None if names is None else tuple(names),
-        "y_mid": float(data.y_mid),
-        "y_range": float(data.y_range),
-        **row_texts(data),
-        "data": data_digest(model),
-        "outcome": name_of(model.outcome),
-        "n_burn": plan.n_burn,
-        "thin": plan.thin,
-        "tree_order": plan.tree_order,
-        "seed": entropy,
-        "starts": [start if isinstance(start, str) else "given" for start in starts],
-        "sampler": _describe_sampler(sampler),
-        "priors": describe(model.priors),
-        "prior_settings": {type(prior).__qualname__: plain_settings(prior) for prior in model.priors},
-        "version": __version__,
-        "wall_seconds": wall_seconds,
-        "ladder": None if plan.ladder is None else repr(plan.ladder),
-        "stopped": watch.reason,
-        "n_draws_asked": n_asked,
-        "time_limit": watch.time_limit,
-        "stop_when": None if watch.targets is None else repr(watch.targets),
+def _write_settings(model, sampler, plan, record, init, n_threads, executor, targets):
+    """Into the checkpoint's folder, what `resume` needs."""
+    options = {
+        "n_chains": len(record.segments),
+        "seed": record.entropy,
+        "init": init,
+        "n_threads": n_threads,
+        "executor": executor if isinstance(executor, int) else None,
+        "checkpoint_every": record.every,
+        "checkpoint_sweeps": record.every_sweeps,
+        "stop_when": targets,
     }
-    forests = [chain[1] for chain in joined] if plan.keep_trees else None
-    burn_forests = [chain[2] for chain in joined] if plan.keep_burn_trees else None
-    tempering = None
-    if plan.ladder is not None:
-        swaps = np.stack([chain[0]["swaps"] for chain in joined])
-        tempering = Tempering(np.array(temperatures), swaps, plan.n_burn)
-    return Posterior(traces, header, forests, burn_forests, tempering)
+    write_run(record.folder, model, sampler, plan, record.prints[0], options)
 
 
-def _join(segments, plan, n_trees):
-    """Traces of all sweeps of a chain, its forests of kept draws and of the burn-in (each may be None)."""
-    whole = {}
-    for name in segments[0].traces:
-        whole[name] = np.concatenate([part.traces[name] for part in segments])[: plan.n_sweeps]
-    burn = [part for part in segments if part.in_burn]
-    kept = [part for part in segments if not part.in_burn]
-    forests = join_segments(kept, n_trees).forests if plan.keep_trees else None
-    if forests is not None:
-        forests = forests.first(plan.n_draws, n_trees)
-    burn_forests = None
-    if plan.keep_burn_trees:
-        burn_forests = join_segments(burn, n_trees).forests if burn else Forests.join([], n_trees)
-    return whole, forests, burn_forests
-
-
-def _report_size(model, plan, n_chains, may_end_early):
+def _report_size(model, plan, n_chains, watching):
+    """Log the memory that the run will take, and warn where it is much and nothing may end the run before."""
     each = bytes_per_draw(model)
     n_stored = n_chains * (plan.n_draws * plan.keep_trees + plan.n_burn // plan.thin * plan.keep_burn_trees)
     forests, split, parts = each * n_stored, 0.0, []
@@ -483,12 +270,14 @@ def _report_size(model, plan, n_chains, may_end_early):
         parts.append(f"traces of split probabilities: {split / 1e6:.3g} MB for {n_chains * plan.n_sweeps} sweeps")
     if parts:
         _log.info("; ".join(parts))
+    may_end_early = any(watching[name] is not None for name in ("time_limit", "targets", "callback"))
     if forests + split > _WARN_BYTES and not may_end_early:
         advice = ["keep_trees=False or a larger thin saves memory"] if n_stored else []
         warnings.warn("; ".join([*parts, *advice]), stacklevel=3)
 
 
-def _starts(init, n_chains, n_trees):
+def _starts(init, init_leaves, n_chains, n_trees):
+    """The start of each chain: a kind, or the structures of all trees."""
     if isinstance(init, str):
         check_choice(init, "init", ("dispersed", *STARTS))
         kinds = START_KINDS if init == "dispersed" else (init,)
@@ -496,7 +285,10 @@ def _starts(init, n_chains, n_trees):
         kinds = [_start(f"init[{place}]", entry, n_trees) for place, entry in enumerate(init)]
     else:
         raise TypeError(f"init must be a kind of start or a list of starts, got {init!r}")
-    return [kinds[index % len(kinds)] for index in range(n_chains)]
+    starts = [kinds[index % len(kinds)] for index in range(n_chains)]
+    if init_leaves is not None and "overgrown" not in starts:
+        raise ValueError(f"init_leaves={init_leaves} has no effect: no chain starts overgrown")
+    return starts
 
 
 def _start(name, entry, n_trees):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import bart
+from bart.record import Record
 
 
 def make_data(n_rows=40, n_dims=3):
@@ -42,7 +43,7 @@ def assert_same(first, second):
 def interrupted_at(monkeypatch, cut):
     """KeyboardInterrupt after the `cut`-th segment of `sample` is recorded, which must come out of the block."""
     calls = []
-    add = sys.modules["bart.sampling"]._Record.add
+    add = Record.add
 
     def cut_short(record, *arguments):
         add(record, *arguments)
@@ -51,7 +52,7 @@ def interrupted_at(monkeypatch, cut):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("bart.sampling._Record.add", cut_short)
+        patch.setattr(Record, "add", cut_short)
         with pytest.raises(KeyboardInterrupt):
             yield
 

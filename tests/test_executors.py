@@ -51,12 +51,12 @@ def test_a_dask_cluster_changes_nothing(dask_executor, monkeypatch, name):
         context = multiprocessing.get_context("spawn")
         with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:
             assert_same(serial, bart.sample(model, executor=pool, **options))
-    monkeypatch.setattr("bart.sampling._REMOTE_SEGMENT_SECONDS", 0.0)
+    monkeypatch.setattr("bart.executors._REMOTE_SEGMENT_SECONDS", 0.0)
     assert_same(serial, bart.sample(model, executor=dask_executor, **options))
 
 
 def test_a_dask_cluster_with_checkpoint_targets_callback_and_limit(dask_executor, tmp_path, monkeypatch):
-    monkeypatch.setattr("bart.sampling._REMOTE_SEGMENT_SECONDS", 0.05)
+    monkeypatch.setattr("bart.executors._REMOTE_SEGMENT_SECONDS", 0.05)
     model, seen = make_model(), []
     options = {**SIZE, "sampler": "local", "n_draws": 500}
     options["stop_when"] = {"r_hat": 1.1, "ess_bulk": 60, "every": 20}

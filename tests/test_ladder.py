@@ -250,7 +250,7 @@ def test_processes_change_nothing(model, whole, method):
 @pytest.mark.parametrize("block", [1, 5, 4096])
 def test_size_of_segments_and_blocks_change_nothing(model, whole, monkeypatch, block):
     monkeypatch.setattr("bart.chain._CHUNK_SECONDS", 1e-9)
-    monkeypatch.setattr("bart.sampling._SEGMENT_SECONDS", 1e-9)
+    monkeypatch.setattr("bart.executors._SEGMENT_SECONDS", 1e-9)
     monkeypatch.setattr("bart.tempering._BLOCK", block)
     assert_same(whole, sample(model, SAMPLER, **SIZE))
 

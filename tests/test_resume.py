@@ -95,7 +95,7 @@ def test_a_run_that_was_cut_before_its_first_checkpoint(tmp_path, monkeypatch):
 
     model = make_model()
     with monkeypatch.context() as patch:
-        patch.setattr("bart.sampling._run", cut)
+        patch.setattr("bart.sampling.run_chains", cut)
         with pytest.raises(KeyboardInterrupt):
             bart.sample(model, "cgm", checkpoint=tmp_path / "run", **{**SIZE, "seed": None})
     post = bart.resume(tmp_path / "run")

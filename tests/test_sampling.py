@@ -70,7 +70,7 @@ def test_chains_are_pairwise_different_and_do_not_depend_on_their_number(model, 
 def test_progress_and_size_of_segments_change_nothing(model, whole, monkeypatch):
     sampler, post = whole
     monkeypatch.setattr("bart.chain._CHUNK_SECONDS", 1e-9)
-    monkeypatch.setattr("bart.sampling._SEGMENT_SECONDS", 1e-9)
+    monkeypatch.setattr("bart.executors._SEGMENT_SECONDS", 1e-9)
     assert_same(post, sample(model, sampler, keep_burn_trees=True, **{**SIZE, "progress": True}))
 
 
@@ -453,7 +453,7 @@ def test_a_large_run_warns_before_it_starts(monkeypatch):
     def begin(*_):
         raise Begun
 
-    monkeypatch.setattr("bart.sampling._run", begin)
+    monkeypatch.setattr("bart.sampling.run_chains", begin)
     with pytest.warns(UserWarning, match="kB a draw"), pytest.raises(Begun):
         sample(make_model(n_trees=200), SAMPLERS[0], n_draws=1_000_000, progress=False)
 

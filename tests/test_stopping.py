@@ -31,7 +31,7 @@ def long_run(model):
 def small_segments(monkeypatch):
     """Segments of about one sweep, so that what looks at a run has much to look at."""
     monkeypatch.setattr("bart.chain._CHUNK_SECONDS", 1e-9)
-    monkeypatch.setattr("bart.sampling._SEGMENT_SECONDS", 1e-9)
+    monkeypatch.setattr("bart.executors._SEGMENT_SECONDS", 1e-9)
 
 
 def assert_first_draws(post, whole):
@@ -185,7 +185,7 @@ def test_targets_fix_the_number_of_draws_whatever_the_executor(model, tmp_path, 
     assert looks and all(looks)         # at no earlier look were they met
     assert_same(post, bart.sample(model, "local", executor=2, **options))
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        monkeypatch.setattr("bart.sampling._SEGMENT_SECONDS", 1e-9)
+        monkeypatch.setattr("bart.executors._SEGMENT_SECONDS", 1e-9)
         as_dict = {"names": ["sigma", "log_likelihood"], "r_hat": 1.05, "ess_bulk": 200, "every": 20}
         parts = bart.sample(model, "local", executor=pool, checkpoint=tmp_path / "run",
                             **{**options, "stop_when": as_dict})  # fmt: skip
