@@ -8,6 +8,7 @@ import numpy as np
 
 from .data import check_rows
 from .inputs import as_vector, check_count, check_flag, check_real
+from .prediction import predict_blocks
 from .probabilities import all_draws
 from .progress import Bar
 from .trees import column_label
@@ -169,7 +170,7 @@ def partial_dependence(post, X, columns, grid=None, n_grid=20, interval=0.9, cen
             for column, part, at in zip(columns, grids, place, strict=True):
                 changed[:, column] = part[at]
             total = draws[(slice(None), slice(None), *place)]
-            for block in post._predict_blocks(changed, every=every, n_threads=n_threads):
+            for block in predict_blocks(post, changed, every=every, n_threads=n_threads):
                 total[block.chain, block.draws] += block.values.sum(axis=1)
             bar.update(1)
     draws /= len(X)

@@ -9,6 +9,7 @@ import numpy as np
 from .data import check_rows
 from .diagnostics import _import_arviz
 from .inputs import as_vector, check_count
+from .prediction import predict_blocks
 from .predictive import check_gaussian, log_density_of, new_rows
 from .storage import atomic_file
 
@@ -49,7 +50,7 @@ def density_blocks(post, X, y, offset, weights, every, n_threads, log_density):
     """Blocks of the log density of each row and draw; everything is checked already."""
     sigma = post["sigma"][:, ::every]
     root = None if weights is None else np.sqrt(weights)
-    for block in post._predict_blocks(X, every=every, n_threads=n_threads, offset=offset):
+    for block in predict_blocks(post, X, every=every, n_threads=n_threads, offset=offset):
         spread = sigma[block.chain, block.draws, None]
         if root is not None:
             spread = spread / root[block.rows]

@@ -7,26 +7,21 @@ import numpy as np
 from .chain import OPTIONAL_TRACES, TRACES, Forests
 from .data import check_rows
 from .diagnostics import summarise
-from .inputs import check_count, check_flag
+from .inputs import check_count
 from .ladder import Tempering
 from .outcomes import GAUSSIAN
-from .predictive import new_offset, new_rows, outcome_noise, quantiles_of
+from .prediction import predict, predict_blocks
+from .predictive import new_offset
 from .probabilities import predict_proba
-from .progress import Bar
 from .storage import read_record, reading, write_record
-from .summaries import Block, Summary, make_prediction, quantile_levels
+from .summaries import Summary
 from .views import PosteriorViews
-from .workers import Workers
 
 __all__ = ["Posterior", "load"]
 
 _FORMAT = "bart posterior 3"
 # What every header has.
 _HEADER = {"n_trees", "n_dims", "column_names", "y_mid", "y_range", "n_burn", "thin", "seed", "starts", "sampler"}
-# Rows of a block; bounds on one block: numbers held, and visits of a tree by a row (a fifth of a second).
-_BLOCK_ROWS = 4096
-_BLOCK_NUMBERS = 4_000_000
-_BLOCK_VISITS = 200_000_000
 
 
 class Posterior(PosteriorViews):
@@ -219,40 +214,7 @@ class Posterior(PosteriorViews):
         Works in blocks of rows and draws: beyond the result it holds some tens of megabytes, or, for
         quantiles and intervals, all draws of a block of rows.
         """
-        levels, draws = quantile_levels(quantiles, interval), check_flag(draws, "draws")
-        sigma, noise = outcome_noise(self, kind, check_count(every, "every"), draws, seed, weights)
-        forests = self._forests(burn=False)
-        X = self._check_new(X)
-        offset, weights = new_rows(self.header, offset, weights, len(X))
-        n_kept = len(range(0, self.n_draws, every))
-        check_count(n_threads, "n_threads")
-        total = np.zeros(len(X))
-        kept = np.empty((self.n_chains, n_kept, len(X))) if draws else None
-        found = np.empty((len(levels), len(X)))
-        step = self._block_rows(len(levels) > 0, n_threads)
-        n_shares = -(-len(X) // _BLOCK_ROWS)
-        with Bar(progress, len(X), "row", "predicting") as bar, Workers(n_threads, n_shares) as workers:
-            for first in range(0, len(X), step):
-                rows = slice(first, min(first + step, len(X)))
-                held = np.empty((self.n_chains, n_kept, rows.stop - first)) if len(levels) else None
-                known = None if offset is None else offset[rows]
-                root = None if weights is None else np.sqrt(weights[rows])
-                for block in self._blocks(X[rows], forests, every, workers, known):
-                    # One draw after the other, so that a row's sum does not depend on the rows beside it.
-                    for values in block.values:
-                        total[rows] += values
-                    if held is not None:
-                        held[block.chain, block.draws] = block.values
-                    if draws:
-                        kept[block.chain, block.draws, rows] = (
-                            block.values if noise is None else noise.add_to(block, root)
-                        )
-                if held is not None:
-                    spread = None if sigma is None else sigma.ravel()
-                    found[:, rows] = quantiles_of(held.reshape(-1, held.shape[2]), spread, levels, root)
-                bar.update(rows.stop - first)
-        mean = total / (self.n_chains * n_kept)
-        return make_prediction(mean, kept, found, quantiles, interval)
+        return predict(self, X, draws, quantiles, interval, every, progress, n_threads, kind, seed, offset, weights)
 
     def predict_proba(self, X, draws=False, quantiles=None, interval=None, every=1, n_threads=1, offset=None):
         """Posterior of P(y = 1) = Phi(f) at new rows, of a run with outcome="probit".
@@ -301,7 +263,7 @@ class Posterior(PosteriorViews):
         X = self._check_new(X)
         check_count(every, "every")
         check_count(n_threads, "n_threads")
-        yield from self._predict_blocks(X, every, burn, n_threads, new_offset(self.header, offset, len(X)))
+        yield from predict_blocks(self, X, every, burn, n_threads, new_offset(self.header, offset, len(X)))
 
     def summary(self, names=None):
         """Mean, standard deviation, Monte Carlo error, bulk and tail ESS and R-hat of traces.
@@ -350,48 +312,12 @@ class Posterior(PosteriorViews):
     def _check_new(self, X):
         return check_rows(X, self.header["n_dims"], self.header["column_names"], "X")
 
-    def _predict_blocks(self, X, every=1, burn=False, n_threads=1, offset=None):
-        """`predict_blocks` of what is checked; without an offset f less that of the rows."""
-        forests = self._forests(check_flag(burn, "burn"))
-        step = self._block_rows(False, n_threads)
-        with Workers(n_threads, -(-len(X) // _BLOCK_ROWS)) as workers:
-            for first in range(0, len(X), step):
-                known = None if offset is None else offset[first : first + step]
-                for block in self._blocks(X[first : first + step], forests, every, workers, known):
-                    yield block._replace(rows=slice(first, first + block.values.shape[1]))
-
     def _forests(self, burn):
         forests = self.burn_forests if burn else self.forests
         if forests is None:
             option = "keep_burn_trees" if burn else "keep_trees"
             raise RuntimeError(f"this run stored no trees, so it cannot predict: sample with {option}=True")
         return forests
-
-    def _block_rows(self, holds_all_draws, n_threads):
-        if not holds_all_draws:
-            return _BLOCK_ROWS * min(n_threads, 64)
-        return max(1, min(_BLOCK_ROWS, _BLOCK_NUMBERS // max(1, self.n_chains * self.n_draws)))
-
-    def _blocks(self, X, forests, every, workers, offset):
-        """Blocks of draws at all rows of X, chain by chain; offset: (n,), added to f, or None."""
-        n_trees = self.header["n_trees"]
-        size = max(1, min(_BLOCK_VISITS // (n_trees * max(1, len(X))), _BLOCK_NUMBERS // max(1, len(X))))
-        for chain, forest in enumerate(forests):
-            n_draws = (len(forest.starts) - 1) // n_trees
-            wanted = range(0, n_draws, every)
-            for first in range(0, len(wanted), size):
-                some = wanted[first : first + size]
-                values = np.empty((len(some), len(X)))
-                for row, draw in enumerate(some) if every > 1 else [(0, some[0])]:
-                    n = 1 if every > 1 else len(some)
-                    starts = forest.starts[draw * n_trees : (draw + n) * n_trees + 1]
-                    nodes = forest.nodes[starts[0] : starts[-1]]
-                    workers.predict(X, nodes, starts - starts[0], n_trees, n, values[row : row + n])
-                values *= self.header["y_range"]
-                values += self.header["y_mid"]
-                if offset is not None:
-                    values += offset
-                yield Block(chain, slice(first, first + len(some)), slice(0, len(X)), values)
 
 
 def load(path):

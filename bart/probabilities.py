@@ -6,6 +6,7 @@ import numpy as np
 
 from .inputs import check_count, check_flag
 from .outcomes import Probit
+from .prediction import block_rows, predict_blocks
 from .predictive import new_offset
 from .summaries import make_prediction, quantile_levels
 
@@ -33,12 +34,12 @@ def all_draws(post, X, every=1, n_threads=1, offset=None):
         In the units of y, latent ones for probit; may be changed.
     """
     n_used = len(range(0, post.n_draws, every))
-    step = post._block_rows(True, n_threads)
+    step = block_rows(post, True, n_threads)
     for first in range(0, len(X), step):
         rows = slice(first, min(first + step, len(X)))
         values = np.empty((post.n_chains, n_used, rows.stop - first))
         known = None if offset is None else offset[rows]
-        for block in post._predict_blocks(X[rows], every=every, n_threads=n_threads, offset=known):
+        for block in predict_blocks(post, X[rows], every=every, n_threads=n_threads, offset=known):
             values[block.chain, block.draws, block.rows] = block.values
         yield rows, values
 

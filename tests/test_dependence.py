@@ -102,7 +102,7 @@ def test_curves_average_to_the_partial_dependence(post, rows):
 def test_blocks_threads_and_the_callers_rows(post, rows, monkeypatch):
     before = rows.copy()
     expected = post.partial_dependence(rows, 0)
-    monkeypatch.setattr("bart.posterior._BLOCK_ROWS", 2)
+    monkeypatch.setattr("bart.prediction._BLOCK_ROWS", 2)
     found = post.partial_dependence(rows, 0, n_threads=2)
     np.testing.assert_allclose(found.draws, expected.draws, rtol=1e-12)
     post.individual_dependence(rows, 0)

@@ -138,7 +138,7 @@ def test_parts_of_a_regression(monkeypatch):
     np.testing.assert_allclose(reg.predict(X), flat.mean(axis=0), rtol=1e-12)
     for block in (None, 3 * 30):                # rows at a time change nothing
         if block:
-            monkeypatch.setattr(sys.modules["bart.posterior"], "_BLOCK_NUMBERS", block)
+            monkeypatch.setattr(sys.modules["bart.prediction"], "_BLOCK_NUMBERS", block)
         mean, std, quantiles, interval = reg.predict(X, return_std=True, quantiles=[0.1, 0.5, 0.7], interval=0.8)
         np.testing.assert_array_equal(mean, reg.predict(X))
         np.testing.assert_allclose(std, flat.std(axis=0), rtol=1e-10)

@@ -43,8 +43,8 @@ def test_the_log_likelihood_is_that_of_each_row_and_sums_to_the_trace(post, mode
 def test_log_likelihood_in_blocks_and_into_a_file(post, tmp_path, monkeypatch):
     X, y = make_data(25)
     expected = post.pointwise_log_likelihood(X, y)
-    monkeypatch.setattr("bart.posterior._BLOCK_ROWS", 7)
-    monkeypatch.setattr("bart.posterior._BLOCK_NUMBERS", 20)
+    monkeypatch.setattr("bart.prediction._BLOCK_ROWS", 7)
+    monkeypatch.setattr("bart.prediction._BLOCK_NUMBERS", 20)
     file = np.memmap(tmp_path / "ll", dtype=np.float64, mode="w+", shape=(2, 10, 25))
     assert post.pointwise_log_likelihood(X, y, out=file) is file
     np.testing.assert_array_equal(file, expected)
@@ -103,8 +103,8 @@ def test_of_probit_the_latent_variables_are_integrated_out(probit, monkeypatch):
         side = z > 0 if y[row] == 1 else z < 0
         mass = np.log(np.sum(stats.norm.pdf(z - f[1, 3, row])[side]) * step)
         assert found[1, 3, row] == pytest.approx(mass, abs=1e-3)
-    monkeypatch.setattr("bart.posterior._BLOCK_ROWS", 7)
-    monkeypatch.setattr("bart.posterior._BLOCK_NUMBERS", 20)
+    monkeypatch.setattr("bart.prediction._BLOCK_ROWS", 7)
+    monkeypatch.setattr("bart.prediction._BLOCK_NUMBERS", 20)
     np.testing.assert_array_equal(post.pointwise_log_likelihood(X, y), found)
     other = post.pointwise_log_likelihood(X, 1 - y)
     np.testing.assert_allclose(np.exp(other) + np.exp(found), 1.0, rtol=1e-12)

@@ -134,8 +134,8 @@ def test_all_parts_of_a_prediction_move_by_the_offset(post, less):
 
 def test_in_blocks(post, less, monkeypatch):
     whole = post.predict(NEW, draws=True, interval=0.5, offset=O_NEW)
-    monkeypatch.setattr("bart.posterior._BLOCK_ROWS", 2)
-    monkeypatch.setattr("bart.posterior._BLOCK_NUMBERS", 5)
+    monkeypatch.setattr("bart.prediction._BLOCK_ROWS", 2)
+    monkeypatch.setattr("bart.prediction._BLOCK_NUMBERS", 5)
     cut = post.predict(NEW, draws=True, interval=0.5, offset=O_NEW)
     for name in ("mean", "draws", "interval"):
         np.testing.assert_array_equal(getattr(cut, name), getattr(whole, name))

@@ -80,9 +80,9 @@ def test_mean_and_quantiles_are_those_of_the_draws(post, rows):
 )
 def test_blocks_change_nothing(post, rows, monkeypatch, block_rows, numbers, visits):
     expected = post.predict(rows, draws=True, quantiles=[0.3], interval=0.5)
-    monkeypatch.setattr("bart.posterior._BLOCK_ROWS", block_rows)
-    monkeypatch.setattr("bart.posterior._BLOCK_NUMBERS", numbers)
-    monkeypatch.setattr("bart.posterior._BLOCK_VISITS", visits)
+    monkeypatch.setattr("bart.prediction._BLOCK_ROWS", block_rows)
+    monkeypatch.setattr("bart.prediction._BLOCK_NUMBERS", numbers)
+    monkeypatch.setattr("bart.prediction._BLOCK_VISITS", visits)
     for first, second in zip(
         expected, post.predict(rows, draws=True, quantiles=[0.3], interval=0.5), strict=True
     ):
@@ -103,8 +103,8 @@ def test_every_nth_draw(post, rows):
 
 
 def test_blocks_cover_each_draw_and_row_once(post, rows, monkeypatch):
-    monkeypatch.setattr("bart.posterior._BLOCK_ROWS", 17)
-    monkeypatch.setattr("bart.posterior._BLOCK_NUMBERS", 100)
+    monkeypatch.setattr("bart.prediction._BLOCK_ROWS", 17)
+    monkeypatch.setattr("bart.prediction._BLOCK_NUMBERS", 100)
     for every, burn in ((1, False), (4, False), (1, True)):
         found = np.full((3, len(range(0, 20 if burn else 30, every)), 50), np.nan)
         for block in post.predict_blocks(rows, every=every, burn=burn):

@@ -89,7 +89,7 @@ def test_blocks_and_threads_change_nothing(post, rows, monkeypatch, block_rows, 
     options = {"draws": True, "quantiles": [0.3], "interval": 0.5, "kind": "outcome", "seed": 7}
     expected = post.predict(rows, **options)
     for name, value in (("ROWS", block_rows), ("NUMBERS", numbers), ("VISITS", visits)):
-        monkeypatch.setattr(f"bart.posterior._BLOCK_{name}", value)
+        monkeypatch.setattr(f"bart.prediction._BLOCK_{name}", value)
     monkeypatch.setattr("bart.predictive._BLOCK_NUMBERS", numbers)
     for threads in (1, 2):
         for first, second in zip(expected, post.predict(rows, n_threads=threads, **options), strict=True):
@@ -128,7 +128,7 @@ def test_memory_is_bounded(monkeypatch, what):
     post = bart.sample(
         bart.Model(X, y, n_trees=2), "cgm", n_burn=5, n_draws=750, n_chains=2, seed=4, progress=False
     )
-    for name in ("posterior._BLOCK", "predictive._BLOCK", "dependence._BLOCK"):
+    for name in ("prediction._BLOCK", "predictive._BLOCK", "dependence._BLOCK"):
         monkeypatch.setattr(f"bart.{name}_NUMBERS", 40_000)
     questions = {
         "outcome": lambda: post.predict(X, interval=0.9, kind="outcome"),

@@ -361,7 +361,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     X, _ = make_data()
     post = bart.sample(small_model(), **RUN)
     whole = post.predict_proba(X, draws=True, interval=0.5)
-    monkeypatch.setattr(sys.modules["bart.posterior"], "_BLOCK_NUMBERS", 3 * post.n_chains * post.n_draws)
+    monkeypatch.setattr(sys.modules["bart.prediction"], "_BLOCK_NUMBERS", 3 * post.n_chains * post.n_draws)
     for a, b in zip(post.predict_proba(X, draws=True, interval=0.5), whole, strict=True):
         np.testing.assert_array_equal(a, b)
 
