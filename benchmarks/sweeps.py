@@ -1,7 +1,7 @@
 """Times of sweeps, and memory, of every sampler: one deep tree, real data, many rows, many trees, and their growth.
 
-    python -m benchmarks.sweeps [--quick] [--only hypercube houses million friedman growth] [--samplers ...]
-                                [--out FOLDER]
+    python -m benchmarks.sweeps [--quick] [--only hypercube houses million friedman weights growth]
+                                [--samplers ...] [--out FOLDER]
     python -m benchmarks.sweeps --plot [--out FOLDER]
 
 Prints tables for each part and writes them to FOLDER/part.json (benchmarks/results by default; with --quick, nothing
@@ -178,9 +178,20 @@ def friedman_part(quick, samplers):
     return records
 
 
-def friedman_model(n_rows):
+def friedman_model(n_rows, weights=None):
     problem = friedman(n_rows, seed=1)
-    return bart.Model(problem.X_train, problem.y_train, n_trees=N_TREES)
+    return bart.Model(problem.X_train, problem.y_train, n_trees=N_TREES, weights=weights)
+
+
+def weights_part(quick, samplers):
+    """The same with weights of rows, beside none."""
+    records = []
+    for n_rows in (2000,) if quick else (2000, 100_000):
+        weights = measure.generator(n_rows).uniform(0.5, 2.0, n_rows)
+        models = {"none": friedman_model(n_rows), "uniform": friedman_model(n_rows, weights)}
+        records += [{"weights": kind, **update_record(model, name, 5 if quick else 50, 10 if quick else 50)}
+                    for name in samplers for kind, model in models.items()]
+    return records
 
 
 def update_record(model, name, n_burn, n_pairs, state=None, n_start=0):
@@ -216,8 +227,22 @@ def friedman_tables(records):
         rows, notes)]
 
 
+def weights_tables(records):
+    rows = []
+    for plain, weighted in zip(records[::2], records[1::2], strict=True):
+        times = [r["us_per_update"]["median"] for r in (plain, weighted)]
+        ratio = weighted["passes"]["median"] / plain["passes"]["median"]
+        rows.append([f"{plain['n_rows']}", plain["sampler"], *(f"{time:.2f}" for time in times), f"{ratio:.2f}"])
+    return [Table(
+        f"Friedman, {records[0]['n_dims']} features, {N_TREES} trees: an update with weights of rows and without",
+        [("rows", ""), ("sampler", ""), ("us an update", "none"), ("us an update", "weights"), ("ratio", "of passes")],
+        rows,
+        ["Weights uniform on [.5, 2]; updates and passes as in part friedman, a pass without weights for both."])]
+
+
 PARTS = {"hypercube": (hypercube_part, hypercube_tables), "houses": (houses_part, houses_tables),
          "million": (million_part, million_tables), "friedman": (friedman_part, friedman_tables),
+         "weights": (weights_part, weights_tables),
          "growth": (growth_part, growth_tables)}
 
 
