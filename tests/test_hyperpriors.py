@@ -259,9 +259,10 @@ def test_one_update_of_k(rng):
 X_JOINT = np.array([[0.0, 1.0, 1], [0.1, 0.3, 0], [0.9, 0.3, 0], [1.0, 0.0, 1], [2.5, 1.0, 0], [2.5, 1.0, 1]])
 
 
-def joint_model():
+def joint_model(weights=None):
     return bart.Model(X_JOINT, [-1.0, -0.6, 0.1, 0.3, 0.8, 1.0], n_trees=3, alpha=0.9, beta=0.7, nu=20.0, q=0.5,
-                      leaf_mean=0.1, k=bart.ChiK(5.0, 1.0), dim_weights=bart.Dirichlet(a=2.0, b=1.5, rho=4.0))
+                      leaf_mean=0.1, k=bart.ChiK(5.0, 1.0), dim_weights=bart.Dirichlet(a=2.0, b=1.5, rho=4.0),
+                      weights=weights)
 
 
 def joint_means(model):
@@ -279,9 +280,10 @@ def joint_run(model, sampler, seed, n_sweeps):
     rng = np.random.default_rng(seed)
     ensemble = bart.Ensemble(model, sampler, rng, init="prior")
     names = tuple(joint_means(model))
+    spread = 1.0 if model.dataset.weights is None else 1.0 / np.sqrt(model.dataset.weights)
     rows, mean, c = np.empty((n_sweeps, len(names))), model.leaf_prior.mean, model.leaf_var_of_k(1.0)
     for i, row in enumerate(rows):
-        ensemble.residual[:] = math.sqrt(ensemble.sigma2) * rng.standard_normal(len(X_JOINT))
+        ensemble.residual[:] = math.sqrt(ensemble.sigma2) * spread * rng.standard_normal(len(X_JOINT))
         ensemble.sweep()
         s, k, theta = ensemble.split.probabilities, math.sqrt(c / ensemble.leaf_var), ensemble.split.theta
         tree = ensemble.trees[i % 3]
@@ -296,6 +298,12 @@ def joint_run(model, sampler, seed, n_sweeps):
     pytest.param(name, marks=pytest.mark.long) for name in HEAVY)])
 def test_joint_law_is_the_prior(sampler, seed):
     model, sampler = joint_model(), (SAMPLERS | HEAVY)[sampler]
+    assert_means(lambda n, repeat: joint_run(model, sampler, seed + repeat, n), joint_means(model), 8000)
+
+
+@pytest.mark.parametrize("sampler", ["cgm", "local-2-recut"])
+def test_joint_law_with_weights_of_rows(sampler, seed):
+    model, sampler = joint_model([4.0, 0.25, 1.0, 9.0, 0.1, 2.0]), SAMPLERS[sampler]
     assert_means(lambda n, repeat: joint_run(model, sampler, seed + repeat, n), joint_means(model), 8000)
 
 
