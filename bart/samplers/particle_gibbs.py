@@ -78,8 +78,6 @@ class ParticleGibbs(TreeSampler):
             raise ValueError("descend belongs to region='subtree'")
         if self.ess_threshold == 0 and resampling != "multinomial":
             raise ValueError("resampling has no effect with ess_threshold=0, which never resamples")
-        if self.n_particles == 1 and (resampling, ess_threshold, final) != ("multinomial", None, "plain"):
-            raise ValueError("resampling, ess_threshold and final have no effect with n_particles=1")
         if bookkeeping == "authors" and (proposal, region) != ("prior", "tree"):
             raise ValueError("bookkeeping='authors' knows proposal='prior' and region='tree' alone")
 
