@@ -31,7 +31,6 @@ from .tables import TableError, read_table, write_table
 __all__ = ["main"]
 
 USAGE, FAILURE, INTERRUPTED = 2, 1, 130
-_NAMES = None       # those of Posterior.summary
 
 
 class UsageError(Exception):
@@ -245,7 +244,7 @@ def diagnose(args):
     post = load(args.run_file)
     require_arviz()
     with _usage_of(args.flags):
-        summary, trouble = _diagnosis(post, args.names or _NAMES, args.r_hat, args.ess)
+        summary, trouble = _diagnosis(post, args.names, args.r_hat, args.ess)
     if args.json:
         _print_json({**_facts(post), "summary": _rows(summary), "converged": not trouble, "trouble": trouble})
     else:
@@ -300,7 +299,7 @@ def _check_out(path, inputs=(), checkpoint=None):
 def _finish(args, post):
     post.save(args.out)
     try:
-        summary, trouble = _diagnosis(post, _NAMES, 1.05, 400.0)
+        summary, trouble = _diagnosis(post, None, 1.05, 400.0)
     except ImportError as error:
         summary, trouble = None, []
         print(f"no convergence figures: {error}", file=sys.stderr)
@@ -317,7 +316,8 @@ def _finish(args, post):
 
 
 def _diagnosis(post, names, r_hat, ess):
-    """The summary, and a phrase for each trace whose figures fall short; one that is constant has none."""
+    """The summary, of its own choice of traces where `names` is None, and a phrase for each trace whose figures fall
+    short; one that is constant has none."""
     for name in names or ():
         if name not in post:
             raise ValueError(f"names: no trace {name!r}: there are {', '.join(post)}")
