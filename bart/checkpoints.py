@@ -5,30 +5,18 @@ sweeps, and ``chain-i-state.npz``, the state after the last of its parts. Parts 
 state replaces the former one, so a cut at any moment leaves a usable folder.
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import os
 
 import numpy as np
 
-try:
-    import fcntl
-except ImportError:     # as on Windows: no locks
-    fcntl = None
-
 from .chain import Forests, Segment, join_segments
-from .storage import read_record, reading, write_record
+from .storage import folder_lock, read_record, reading, write_record
 
 __all__ = ["CheckpointFolder", "data_digest", "describe", "fingerprints", "plain_settings", "row_texts"]
 
 _FORMAT = 3
-_LOCK = "lock"
-# Files that hold a lock. A forked worker would share it, and keep it after its parent was killed.
-_locked = set()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: [file.close() for file in _locked])
 
 
 def describe(value):
@@ -140,29 +128,9 @@ class CheckpointFolder:
             raise ValueError(f"checkpoint must be a folder, {self.path!r} is a file")
         self._n_parts = {}
 
-    @contextlib.contextmanager
     def lock(self):
-        """Keep a second run out of the folder; the lock ends with the process, however that ends.
-
-        Raises
-        ------
-        RuntimeError
-            Another run holds it.
-        """
-        os.makedirs(self.path, exist_ok=True)
-        with open(os.path.join(self.path, _LOCK), "w", encoding="utf-8") as file:
-            try:
-                if fcntl is not None:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise RuntimeError(f"checkpoint: another run is under way in {self.path!r}") from None
-            except OSError:         # a file system without locks
-                pass
-            _locked.add(file)
-            try:
-                yield
-            finally:
-                _locked.discard(file)
+        """Keep a second run out of the folder, see `folder_lock`."""
+        return folder_lock(self.path, f"checkpoint: another run is under way in {self.path!r}")
 
     def _part_file(self, index, part):
         return os.path.join(self.path, f"chain-{index:03d}-part-{part:05d}.npz")

@@ -3,15 +3,27 @@
 import json
 import os
 import secrets
+import time
 import zipfile
 import zlib
 from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = ["atomic_file", "read_record", "reading", "write_record"]
+try:
+    import fcntl
+except ImportError:     # as on Windows: no locks
+    fcntl = None
+
+__all__ = ["atomic_file", "folder_lock", "read_record", "reading", "write_record"]
 
 _RECORD = "record"
+# Files that hold a lock. A forked worker would share it, and keep it after its parent was killed.
+_locked = set()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: [file.close() for file in _locked])
+
 # What comes of records of another form.
 _FOREIGN = (KeyError, IndexError, AttributeError, TypeError, OverflowError)
 
@@ -103,6 +115,45 @@ def reading(path, trouble):
         yield
     except _FOREIGN as error:
         raise ValueError(f"{os.fspath(path)!r} {trouble}: {error!r}") from error
+
+
+@contextmanager
+def folder_lock(folder, refusal, patience=0.0):
+    """Keep other processes that ask for this lock out of a folder, which is made if need be.
+
+    The lock ends with the process, however that ends. There is none without fcntl, or where the file system has none.
+
+    Parameters
+    ----------
+    folder : str
+    refusal : str
+        Message of the error.
+    patience : float
+        Seconds to wait for another to let go.
+
+    Raises
+    ------
+    RuntimeError
+        Another holds the lock.
+    """
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "lock"), "w", encoding="utf-8") as file:
+        until = time.monotonic() + patience
+        while fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise RuntimeError(refusal) from None
+                time.sleep(0.1)
+            except OSError:
+                break
+        _locked.add(file)
+        try:
+            yield
+        finally:
+            _locked.discard(file)
 
 
 def _pack(value, arrays):

@@ -1,6 +1,5 @@
 """Stored chains: one file each, found by the key of its description, data and kernels."""
 
-import contextlib
 import json
 import os
 import re
@@ -11,17 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bart.storage import read_record
+from bart.storage import folder_lock, read_record
 
 from .chains import ChainSpec
 
-try:
-    import fcntl
-except ImportError:  # not on Windows: two runs at a time then sample some chains twice, and lose none
-    fcntl = None
-
 __all__ = ["MissingChains", "Store", "StoredChain"]
 
+# A run that is being stopped may take so long to end. Without a lock two runs sample some chains twice, and lose none.
 _LOCK_SECONDS = 5.0
 # What `bart.storage.atomic_file` leaves where a process is killed while it writes.
 _HALF_WRITTEN = re.compile(r"\..+\.npz\.\d+-[0-9a-f]{8}\.tmp")
@@ -180,28 +175,9 @@ class Store:
         if os.path.isdir(under_way) and not os.listdir(under_way):
             os.rmdir(under_way)
 
-    @contextlib.contextmanager
     def lock(self):
-        """Keep a second run out of the folder; the lock ends with the process, however that ends.
-
-        Raises
-        ------
-        RuntimeError
-            Another run holds it.
-        """
-        os.makedirs(self.folder, exist_ok=True)
-        with open(os.path.join(self.folder, "lock"), "w", encoding="utf-8") as file:
-            # Workers of a run that was killed hold it for a moment longer.
-            until = time.monotonic() + _LOCK_SECONDS
-            while fcntl is not None:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > until:
-                        raise RuntimeError(f"another run is sampling into {self.folder}") from None
-                    time.sleep(0.1)
-            yield
+        """Keep a second run out of the folder, see `folder_lock`."""
+        return folder_lock(self.folder, f"another run is sampling into {self.folder}", _LOCK_SECONDS)
 
 
 def _parsed(line):
