@@ -33,7 +33,7 @@ def describe(value):
         return repr(value.item())
     if isinstance(value, np.ndarray):
         data = np.ascontiguousarray(value)
-        return f"array({data.dtype.str}, {data.shape}, {hashlib.sha256(data.tobytes()).hexdigest()})"
+        return f"array({data.dtype.str}, {data.shape}, {hashlib.sha256(data.reshape(-1).view(np.uint8)).hexdigest()})"
     if isinstance(value, (list, tuple)):
         return "(" + ", ".join(describe(item) for item in value) + ")"
     if isinstance(value, dict):

@@ -111,7 +111,7 @@ def make_posterior(model, sampler, plan, starts, entropy, record, watch):
         "y_mid": float(data.y_mid),
         "y_range": float(data.y_range),
         **row_texts(data),
-        "data": data_digest(model),
+        "data": data_digest(model) if record.prints is None else record.prints[0]["data"],
         "outcome": name_of(model.outcome),
         "n_burn": plan.n_burn,
         "thin": plan.thin,
