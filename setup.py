@@ -28,7 +28,7 @@ KERNELS = [
     "rng", "rowops_baseline", "rowops_avx2", "rowops", "columns", "suffstat", "tree", "nodeset", "team", "pool",
     "workspace", "splits", "looks", "optimal", "moves", "subtrees", "change_swap", "perturb_rotate", "regions", "recut",
     "resampling", "adopt", "particles", "local", "splice", "transpose", "starts", "forest", "cholesky", "plan", "state",
-    "joint", "hyper", "sweep",
+    "joint", "slide", "hyper", "sweep",
     "testing", "testing_rows",
 ]
 X86 = platform.machine().lower() in ("x86_64", "amd64", "i686")

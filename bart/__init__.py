@@ -26,6 +26,7 @@ from .samplers import (
     Perturb,
     Recut,
     Rotate,
+    Slide,
     Splice,
     StepInfo,
     StepParams,
@@ -43,7 +44,7 @@ from .trees import Forest
 __all__ = [
     "CGM", "ChiK", "Cycle", "Dataset", "Dirichlet", "Ensemble", "Forest", "GrowPrune", "JointLeaves", "Ladder",
     "LeafPrior", "Levels", "Local", "Mixture", "Model", "NoisePrior", "Outcome", "ParticleGibbs", "Perturb",
-    "Posterior", "Probit", "RankCodes", "Recut", "Rotate", "RunState", "Splice", "StepInfo", "StepParams",
+    "Posterior", "Probit", "RankCodes", "Recut", "Rotate", "RunState", "Slide", "Splice", "StepInfo", "StepParams",
     "StopSampling", "Targets", "Transpose", "TreePrior", "TreeSampler", "TreeState", "auto_sampler",
     "draw_leaf_values", "effective_size", "format_sampler", "load", "parse_sampler", "permutation_null", "resume",
     "sample",

@@ -267,7 +267,7 @@ def test_it_needs_an_ensemble(rng):
     X, y = make_data("ties", rng)
     model = bart.Model(X, y, n_trees=2)
     for run in (lambda: bart.Ensemble(model, bart.JointLeaves(), rng), lambda: bart.sample(model, bart.JointLeaves())):
-        with pytest.raises(ValueError, match="JointLeaves redraws leaf values alone"):
+        with pytest.raises(ValueError, match="JointLeaves acts between sweeps"):
             run()
     cycle = bart.Cycle(bart.CGM(), bart.JointLeaves())
     assert cycle.plan() is None

@@ -89,7 +89,7 @@ def test_shapes_and_parts_are_checked():
         ensemble._kernel.shift_levels(np.zeros(3))
     with pytest.raises(ValueError, match="every"):
         bart.Levels(every=0)
-    with pytest.raises(ValueError, match="Levels redraws leaf values alone"):
+    with pytest.raises(ValueError, match="Levels acts between sweeps"):
         bart.Ensemble(ensemble.model, bart.Levels(), np.random.default_rng(0))
     with pytest.raises(ValueError, match=r"parts\[0\]: Levels acts between sweeps"):
         bart.Mixture(bart.Cycle(bart.CGM(), bart.Levels()), bart.CGM())

@@ -43,6 +43,11 @@ cdef struct Columns:
     const uint32_t* cell_first  # (n_dims, n_bins): first gap of each cell, and the number of gaps behind the last
     const uint32_t* cell_rep    # (n_dims, n_bins): its representative
     const double* cell_mass     # (n_dims, n_bins): its prior mass
+    # The rows in the order of each column; NULL until Domain.make_order
+    const uint32_t* sorted_rows         # (n_dims, n_rows): ascending by code
+    const int32_t* n_gaps               # (n_dims,): gaps with mass
+    const uint32_t* const* gap_code     # (n_dims,): code below each of them; NULL where every gap has mass
+    const uint32_t* const* behind       # (n_dims,): rows whose codes are at most that
 
 cdef const void* column_of(const Columns* columns, int32_t dim) noexcept nogil
 cdef Predicate predicate_of(const Columns* columns, int32_t dim, uint32_t code, int32_t relation) noexcept nogil
@@ -54,6 +59,8 @@ cdef bint is_candidate(const Columns* columns, int32_t dim) noexcept nogil
 cdef bint surely_valid(const Columns* columns, int32_t dim, int64_t n) noexcept nogil
 cdef int32_t count_surely_valid(const Columns* columns, int64_t n) noexcept nogil
 cdef int32_t cell_of(const Columns* columns, int32_t dim, uint32_t code) noexcept nogil
+cdef uint32_t gap_at(const Columns* columns, int32_t dim, int32_t place) noexcept nogil
+cdef int32_t place_of_gap(const Columns* columns, int32_t dim, uint32_t code) noexcept nogil
 cdef double p_split_at(const Columns* columns, int32_t depth) noexcept nogil
 cdef double log_split_at(const Columns* columns, int32_t depth) noexcept nogil
 cdef double log_stop_at(const Columns* columns, int32_t depth, bint can_split) noexcept nogil
@@ -64,5 +71,6 @@ cdef class Domain:
     cdef readonly object prior          # bart.priors.TreePrior
     cdef object _keep                   # arrays behind the pointers of c
     cdef object _bins
+    cdef object _order
     cdef object _weights                # with random weights: weight, log_weight
     cdef Domain _shared                 # with random weights: the Domain that it is a copy of

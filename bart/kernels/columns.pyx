@@ -97,6 +97,25 @@ cdef int32_t cell_of(const Columns* columns, int32_t dim, uint32_t code) noexcep
     return low
 
 
+cdef uint32_t gap_at(const Columns* columns, int32_t dim, int32_t place) noexcept nogil:
+    """Code below one of a column's gaps with mass, by its place among them."""
+    return place if columns.gap_code[dim] == NULL else columns.gap_code[dim][place]
+
+
+cdef int32_t place_of_gap(const Columns* columns, int32_t dim, uint32_t code) noexcept nogil:
+    """The place of a gap with mass, by bisection; the inverse of `gap_at`."""
+    cdef int32_t low = 0, high = columns.n_gaps[dim], middle
+    if columns.gap_code[dim] == NULL:
+        return <int32_t>code
+    while high - low > 1:
+        middle = (low + high) // 2
+        if columns.gap_code[dim][middle] <= code:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
 cdef double p_split_at(const Columns* columns, int32_t depth) noexcept nogil:
     """p_s = alpha (1 + d)^-beta for a node with a valid split."""
     if depth < N_DEPTHS:
@@ -212,13 +231,14 @@ cdef class Domain:
         self.c.random_weights = False
         self.c.n_bins = n_bins
         self.c.bins = NULL
+        self.c.sorted_rows = NULL
 
     def with_random_weights(self):
         """A copy for one chain that shares all arrays, whose weights `set_log_weights` may change; equal at first."""
         cdef Domain made = Domain.__new__(Domain)
         made.c = self.c
-        made.codes, made.prior, made._keep, made._bins, made._shared = (self.codes, self.prior, self._keep, self._bins,
-                                                                        self)
+        made.codes, made.prior, made._keep, made._shared = self.codes, self.prior, self._keep, self
+        made._bins, made._order = self._bins, self._order
         made._weights = np.zeros((2, self.c.n_dims))
         made.c.weight = <const double*><size_t>made._weights[0].ctypes.data
         made.c.log_weight = <const double*><size_t>made._weights[1].ctypes.data
@@ -286,6 +306,39 @@ cdef class Domain:
         c.cell_rep = <const uint32_t*><size_t>address[2]
         c.cell_mass = <const double*><size_t>address[3]
         c.bins = <const uint8_t*><size_t>address[4]
+
+    def make_order(self):
+        """The rows in the order of each column, for slides, at first use: 4 bytes a cell of X, 4 a gap with mass."""
+        cdef Columns* c = &self.c
+        if c.sorted_rows != NULL:
+            return
+        if self._shared is not None:
+            self._shared.make_order()
+            self._take_order(self._shared._order)
+            return
+        mass, matrix = self._keep[-c.n_dims:], self._keep[0]
+        rows = np.empty((c.n_dims, c.n_rows), dtype=np.uint32)
+        n_gaps, gaps, behind = np.zeros(c.n_dims, dtype=np.int32), [None] * c.n_dims, []
+        for d in range(c.n_dims):
+            rows[d] = np.argsort(matrix[d], kind="stable")
+            has_mass = np.flatnonzero(np.diff(mass[d]) > 0)
+            n_gaps[d] = len(has_mass)
+            if len(has_mass) < len(mass[d]) - 1:
+                gaps[d] = has_mass.astype(np.uint32)
+            up_to = np.cumsum(np.bincount(matrix[d], minlength=len(mass[d])))
+            behind.append(up_to[has_mass].astype(np.uint32))
+        pointers = np.array([[0 if a is None else a.ctypes.data for a in arrays] for arrays in (gaps, behind)],
+                            dtype=np.uintp).reshape(2, c.n_dims)
+        if c.sorted_rows == NULL:               # another thread may have made them, and use them
+            self._take_order((rows, n_gaps, pointers, gaps, behind))
+
+    def _take_order(self, arrays):
+        cdef Columns* c = &self.c
+        self._order = arrays
+        c.n_gaps = <const int32_t*><size_t>arrays[1].ctypes.data
+        c.gap_code = <const uint32_t* const*><size_t>arrays[2][0].ctypes.data
+        c.behind = <const uint32_t* const*><size_t>arrays[2][1].ctypes.data
+        c.sorted_rows = <const uint32_t*><size_t>arrays[0].ctypes.data         # the last: it says that all are there
 
     def cells(self, int dim):
         """The cells of a column: cell k holds the gaps first[k]..first[k + 1] - 1, and rep[k] stands for them.

@@ -1,4 +1,4 @@
-"""Samplers of one tree given the others, a module each; their compositions; the joint redraw of leaf values."""
+"""Samplers of one tree given the others, a module each; their compositions; what acts between sweeps."""
 
 from .auto import auto_sampler
 from .base import StepInfo, StepParams, TreeSampler, draw_leaf_values
@@ -12,10 +12,11 @@ from .particle_gibbs import ParticleGibbs
 from .perturb import Perturb
 from .recut import Recut
 from .rotate import Rotate
+from .slide import Slide
 from .splice import Splice
 from .text import format_sampler, parse_sampler
 from .transpose import Transpose
 
 __all__ = ["CGM", "Cycle", "GrowPrune", "JointLeaves", "Levels", "Local", "Mixture", "ParticleGibbs", "Perturb",
-           "Recut", "Rotate", "Splice", "StepInfo", "StepParams", "Transpose", "TreeSampler", "auto_sampler",
+           "Recut", "Rotate", "Slide", "Splice", "StepInfo", "StepParams", "Transpose", "TreeSampler", "auto_sampler",
            "draw_leaf_values", "format_sampler", "parse_sampler"]

@@ -136,12 +136,12 @@ class BetweenSweeps(Value):
         return n_sweeps > 0 and n_sweeps % self.every == 0
 
     def redraw(self, kernel, rng):
-        """Redraw leaf values.
+        """Redraw leaf values or rules.
 
         Parameters
         ----------
         kernel : bart.kernels.sweep.EnsembleKernel
-            Its trees' leaf values, and the residual where f changes, are replaced.
+            Its trees change in place, and the residual where f changes.
         rng : numpy.random.Generator
         """
         raise NotImplementedError

@@ -59,9 +59,9 @@ class Cycle(Composition):
 
     Parameters
     ----------
-    *parts : TreeSampler, the last ones perhaps JointLeaves or Levels
-        Cycles among them are taken apart: ``Cycle(a, Cycle(b, c))`` is ``Cycle(a, b, c)``. `JointLeaves` and `Levels`
-        act between sweeps, on all trees: a cycle that ends with one is a sampler for `Ensemble` and `sample`, not for
+    *parts : TreeSampler, the last ones perhaps JointLeaves, Levels or Slide
+        Cycles among them are taken apart: ``Cycle(a, Cycle(b, c))`` is ``Cycle(a, b, c)``. `JointLeaves`, `Levels`
+        and `Slide` act between sweeps, on all trees: a cycle that ends with one is a sampler for `Ensemble` and `sample`, not for
         single steps.
 
     Raises
@@ -85,7 +85,7 @@ class Cycle(Composition):
         self._of_sweeps = tuple(part for part in flat if isinstance(part, BetweenSweeps))
         of_trees = flat[:len(flat) - len(self._of_sweeps)]
         if self._of_sweeps and not of_trees:
-            raise ValueError(f"parts: {type(self._of_sweeps[0]).__name__} redraws leaf values alone, a Cycle has a "
+            raise ValueError(f"parts: {type(self._of_sweeps[0]).__name__} acts between sweeps, a Cycle has a "
                              "sampler of trees before it")
         for part in of_trees:
             if isinstance(part, BetweenSweeps):
@@ -166,7 +166,7 @@ def split_sampler(sampler):
     """The sampler of single trees, and the kernels that act between sweeps (a tuple), of what `Ensemble` is given."""
     if isinstance(sampler, BetweenSweeps):
         kind = type(sampler).__name__
-        raise ValueError(f"sampler: {kind} redraws leaf values alone; put it behind a sampler of trees, as in "
+        raise ValueError(f"sampler: {kind} acts between sweeps; put it behind a sampler of trees, as in "
                          f"Cycle(GrowPrune(), {kind}())")
     of_sweeps = sampler._of_sweeps if isinstance(sampler, Cycle) else ()
     if not of_sweeps:
