@@ -59,11 +59,14 @@ cdef bint is_candidate(const Columns* columns, int32_t dim) noexcept nogil
 cdef bint surely_valid(const Columns* columns, int32_t dim, int64_t n) noexcept nogil
 cdef int32_t count_surely_valid(const Columns* columns, int64_t n) noexcept nogil
 cdef int32_t cell_of(const Columns* columns, int32_t dim, uint32_t code) noexcept nogil
-cdef uint32_t gap_at(const Columns* columns, int32_t dim, int32_t place) noexcept nogil
 cdef int32_t place_of_gap(const Columns* columns, int32_t dim, uint32_t code) noexcept nogil
 cdef double p_split_at(const Columns* columns, int32_t depth) noexcept nogil
 cdef double log_split_at(const Columns* columns, int32_t depth) noexcept nogil
 cdef double log_stop_at(const Columns* columns, int32_t depth, bint can_split) noexcept nogil
+
+cdef inline uint32_t gap_at(const Columns* columns, int32_t dim, int32_t place) noexcept nogil:
+    """Code below one of a column's gaps with mass, by its place among them."""
+    return place if columns.gap_code[dim] == NULL else columns.gap_code[dim][place]
 
 cdef class Domain:
     cdef Columns c

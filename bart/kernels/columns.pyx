@@ -97,11 +97,6 @@ cdef int32_t cell_of(const Columns* columns, int32_t dim, uint32_t code) noexcep
     return low
 
 
-cdef uint32_t gap_at(const Columns* columns, int32_t dim, int32_t place) noexcept nogil:
-    """Code below one of a column's gaps with mass, by its place among them."""
-    return place if columns.gap_code[dim] == NULL else columns.gap_code[dim][place]
-
-
 cdef int32_t place_of_gap(const Columns* columns, int32_t dim, uint32_t code) noexcept nogil:
     """The place of a gap with mass, by bisection; the inverse of `gap_at`."""
     cdef int32_t low = 0, high = columns.n_gaps[dim], middle

@@ -4,7 +4,7 @@ from libc.math cimport INFINITY, NAN, exp, isnan
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
 from numpy.random cimport bitgen_t
-from bart.kernels.columns cimport Columns, code_at, gap_at, log_stop_at, mass_between, place_of_gap, predicate_of
+from bart.kernels.columns cimport Columns, gap_at, log_stop_at, place_of_gap, predicate_of
 from bart.kernels.moves cimport accept
 from bart.kernels.nodeset cimport MAX_PREDICATES, NodeSet, add_rule, node_can_split
 from bart.kernels.rng cimport below, bitgen_of, uniform
@@ -32,10 +32,12 @@ cdef struct Slid:
     const uint32_t* behind  # rows of the column before each gap with mass
 
 
-cdef int32_t reached(const Tree* tree, int32_t node, const Columns* columns, int64_t row) noexcept nogil:
+cdef inline int32_t reached(const Tree* tree, int32_t node, const Columns* columns, int64_t row) noexcept nogil:
     """The leaf where a row ends that enters a subtree."""
-    while tree.nodes[node].left != NONE:
-        node = tree.nodes[node].left + (code_at(columns, tree.nodes[node].dim, row) > tree.nodes[node].code)
+    cdef const Node* p = &tree.nodes[node]
+    while p.left != NONE:
+        node = p.left + (value_at(columns.codes, columns.itemsize, p.dim * columns.n_rows + row) > p.code)
+        p = &tree.nodes[node]
     return node
 
 
@@ -63,6 +65,9 @@ cdef double sum_change(int64_t* n_crossing, const Slid* s, const uint32_t* rows,
                        int32_t to) noexcept nogil:
     """Sum of w (r_new^2 - r^2) over those of n rows that are below one child, if they went to the other."""
     cdef const Tree* tree = s.tree
+    cdef const Columns* columns = s.work.columns
+    cdef const int32_t* side = s.work.mapped
+    cdef const double* r = s.r
     cdef int64_t i, row, found = 0
     cdef uint32_t label
     cdef int32_t leaf
@@ -70,10 +75,10 @@ cdef double sum_change(int64_t* n_crossing, const Slid* s, const uint32_t* rows,
     for i in range(n):
         row = rows[i]
         label = value_at(tree.labels, tree.itemsize, row)
-        if s.work.mapped[label] == source:
-            leaf = first_leaf(tree, to) if MUTANT(79) else reached(tree, to, s.work.columns, row)
+        if side[label] == source:
+            leaf = first_leaf(tree, to) if MUTANT(79) else reached(tree, to, columns, row)
             delta = tree.nodes[tree.leaf_node[label]].value - tree.nodes[leaf].value
-            change = delta * (2.0 * s.r[row] + delta)
+            change = delta * (2.0 * r[row] + delta)
             total += change if s.weights == NULL else s.weights[row] * change
             found += 1
     n_crossing[0] = found
@@ -88,11 +93,12 @@ cdef double sum_change_of_leaves(int64_t* n_crossing, const Slid* s, const uint3
     cdef uint32_t leaf = tree.nodes[source].leaf
     cdef double delta = tree.nodes[source].value - tree.nodes[to].value, of_r = 0.0, of_w = 0.0, held
     cdef const uint8_t* labels = <const uint8_t*>tree.labels
+    cdef const double* r = s.r
     if tree.itemsize == 1 and s.weights == NULL:
         for i in range(n):
             row = rows[i]
             found += labels[row] == leaf
-            of_r += s.r[row] * <double>(labels[row] == leaf)
+            of_r += r[row] * <double>(labels[row] == leaf)
         of_w = found
     else:
         for i in range(n):
@@ -100,7 +106,7 @@ cdef double sum_change_of_leaves(int64_t* n_crossing, const Slid* s, const uint3
             if value_at(tree.labels, tree.itemsize, row) == leaf:
                 held = 1.0 if s.weights == NULL else s.weights[row]
                 found += 1
-                of_r += held * s.r[row]
+                of_r += held * r[row]
                 of_w += held
     n_crossing[0] = found
     return delta * (2.0 * of_r + delta * of_w)
@@ -123,6 +129,8 @@ cdef int32_t draw_gap(const Slid* s, int32_t old, int32_t n_rows, bitgen_t* rng)
     """
     cdef const Columns* columns = s.work.columns
     cdef const Node* p = &s.tree.nodes[s.node]
+    cdef const double* mass = columns.mass[p.dim]
+    cdef uint32_t code
     cdef int32_t n_gaps = columns.n_gaps[p.dim], width, first, low = old, high = old, gap, last
     cdef double[MOST_GAPS] weight
     cdef double change, top = 0.0, total = 0.0, at
@@ -151,10 +159,8 @@ cdef int32_t draw_gap(const Slid* s, int32_t old, int32_t n_rows, bitgen_t* rng)
         weight[low - first] = change
         top = max(top, change)
     for gap in range(low, high + 1):
-        weight[gap - first] = exp(weight[gap - first] - top)
-        if not MUTANT(76):
-            weight[gap - first] *= mass_between(columns, p.dim, gap_at(columns, p.dim, gap),
-                                                gap_at(columns, p.dim, gap) + 1)
+        code = gap_at(columns, p.dim, gap)
+        weight[gap - first] = exp(weight[gap - first] - top) * (1.0 if MUTANT(76) else mass[code + 1] - mass[code])
         total += weight[gap - first]
     at = uniform(rng) * total
     for gap in range(low, high):
