@@ -16,8 +16,7 @@ from bart.kernels.types cimport ABOVE, AT_MOST, MUTANT, value_at
 from bart.kernels.workspace cimport Work, reserve_leaves
 
 cdef enum:
-    LEAST_GAPS = 3          # of a window
-    MOST_GAPS = 64
+    MOST_GAPS = 64          # of a window
 
 # A node whose cut slides, and what does not change while it does.
 cdef struct Slid:
@@ -28,6 +27,8 @@ cdef struct Slid:
     double* r               # (n_rows,): the residual of all trees
     const double* weights   # of the rows; NULL: all 1
     double half_precision   # t / (2 sigma2)
+    int32_t least_gaps      # of a window
+    int64_t least_rows
     const uint32_t* rows    # (n_rows,): ascending by code of the node's column
     const uint32_t* behind  # rows of the column before each gap with mass
 
@@ -121,7 +122,7 @@ cdef double cross(int64_t* n_crossing, const Slid* s, int32_t gap, int32_t sourc
     return -s.half_precision * sum_change(n_crossing, s, rows, n, source, to)
 
 
-cdef int32_t draw_gap(const Slid* s, int32_t old, int32_t n_rows, bitgen_t* rng) noexcept nogil:
+cdef int32_t draw_gap(const Slid* s, int32_t old, bitgen_t* rng) noexcept nogil:
     """A gap by its full conditional (but for what hangs below) within a window of neighbours of the old one.
 
     A window of w gaps holds the old one at a uniform place, so that it has probability 1 / w given any of its members.
@@ -135,7 +136,7 @@ cdef int32_t draw_gap(const Slid* s, int32_t old, int32_t n_rows, bitgen_t* rng)
     cdef double[MOST_GAPS] weight
     cdef double change, top = 0.0, total = 0.0, at
     cdef int64_t left, n_crossing
-    width = <int32_t>min(<int64_t>MOST_GAPS, max(<int64_t>LEAST_GAPS, <int64_t>n_rows * n_gaps / columns.n_rows))
+    width = <int32_t>min(<int64_t>MOST_GAPS, max(<int64_t>s.least_gaps, s.least_rows * n_gaps / columns.n_rows))
     first = old - (0 if MUTANT(74) else <int32_t>below(width, rng))
     last = min(first + width, n_gaps) - 1
     first = max(first, 0)
@@ -262,7 +263,7 @@ cdef void move_rows(const Slid* s, const uint32_t* rows, int64_t n, int32_t sour
             (<uint32_t*>tree.labels)[row] = <uint32_t>leaf.leaf
 
 
-cdef void slide_node(Slid* s, int32_t n_rows, bitgen_t* rng) noexcept nogil:
+cdef void slide_node(Slid* s, bitgen_t* rng) noexcept nogil:
     """A new cut for one node, given all leaf values: `draw_gap`, then accepted with
 
         ratio of the priors of what hangs below: U(dim) U(code | dim) of rules, 1 - p_s of leaves.
@@ -281,7 +282,7 @@ cdef void slide_node(Slid* s, int32_t n_rows, bitgen_t* rng) noexcept nogil:
     s.behind = columns.behind[p.dim]
     s.prunable = is_prunable(s.tree, s.node)
     mark_sides(s)
-    gap = draw_gap(s, old, n_rows, rng)
+    gap = draw_gap(s, old, rng)
     if gap == old:
         return
     rows = s.rows + s.behind[min(gap, old)]
@@ -309,16 +310,16 @@ cdef bint is_deep(const Tree* tree, int32_t node, int32_t* order) noexcept nogil
     return tree.nodes[order[n - 1]].depth > MAX_PREDICATES      # breadth first the deepest comes last
 
 
-cdef void slide_tree(Slid* s, int32_t n_rows, bitgen_t* rng) noexcept nogil:
+cdef void slide_tree(Slid* s, bitgen_t* rng) noexcept nogil:
     """Each rule of a tree in turn, breadth first."""
     cdef int32_t n = list_internal(s.work.listed, s.tree, s.work.order), i
     for i in range(n):
         s.node = s.work.listed[i]
         if not is_deep(s.tree, s.node, s.work.order):
-            slide_node(s, n_rows, rng)
+            slide_node(s, rng)
 
 
-def slide_cuts(states, double[::1] residual, double sigma2, rng, int n_rows):
+def slide_cuts(states, double[::1] residual, double sigma2, rng, int n_gaps, int n_rows):
     """Slide the cut of every rule of all trees over the same rows, tree after tree; see bart.Slide.
 
     Parameters
@@ -330,8 +331,8 @@ def slide_cuts(states, double[::1] residual, double sigma2, rng, int n_rows):
     sigma2 : float
         Noise variance over temperature.
     rng : numpy.random.Generator
-    n_rows : int
-        Rows of a column in a window, about.
+    n_gaps, n_rows : int
+        Gaps in a window; more where so many hold fewer rows than n_rows, about.
     """
     cdef bitgen_t* bits = bitgen_of(rng)
     cdef int32_t n_trees = len(states), j
@@ -344,6 +345,7 @@ def slide_cuts(states, double[::1] residual, double sigma2, rng, int n_rows):
         state.domain.make_order()
         s.work = &state.workspace.w
         s.r, s.half_precision = &residual[0], 0.5 / sigma2
+        s.least_gaps, s.least_rows = n_gaps, n_rows
         s.weights = NULL if MUTANT(78) else s.work.weights
         for j in range(n_trees):
             trees[j] = &(<TreeState>states[j]).t
@@ -351,6 +353,6 @@ def slide_cuts(states, double[::1] residual, double sigma2, rng, int n_rows):
         with nogil:
             for j in range(n_trees):
                 s.tree = trees[j]
-                slide_tree(&s, n_rows, bits)
+                slide_tree(&s, bits)
     finally:
         free(trees)

@@ -61,8 +61,8 @@ class Cycle(Composition):
     ----------
     *parts : TreeSampler, the last ones perhaps JointLeaves, Levels or Slide
         Cycles among them are taken apart: ``Cycle(a, Cycle(b, c))`` is ``Cycle(a, b, c)``. `JointLeaves`, `Levels`
-        and `Slide` act between sweeps, on all trees: a cycle that ends with one is a sampler for `Ensemble` and `sample`, not for
-        single steps.
+        and `Slide` act between sweeps, on all trees: a cycle that ends with one is a sampler for `Ensemble` and
+        `sample`, not for single steps.
 
     Raises
     ------

@@ -17,8 +17,10 @@ class Slide(BetweenSweeps):
     ----------
     every : int
         The cuts slide after the sweeps whose number, counted from the start of the chain, is a multiple.
+    n_gaps : int
+        Neighbouring gaps of a column in a window.
     n_rows : int
-        Training rows in a window of neighbouring gaps of a column, about; a window has 3 to 64 gaps.
+        Training rows in a window, about, where n_gaps gaps hold fewer; it has never more than 64 gaps.
 
     Notes
     -----
@@ -33,12 +35,13 @@ class Slide(BetweenSweeps):
 
     name = "slide"
 
-    def __init__(self, every=1, n_rows=64):
+    def __init__(self, every=1, n_gaps=16, n_rows=64):
         super().__init__(every)
+        self.n_gaps = check_count(n_gaps, "n_gaps", 2)
         self.n_rows = check_count(n_rows, "n_rows")
 
     def __repr__(self):
-        return f"Slide(every={self.every}, n_rows={self.n_rows})"
+        return f"Slide(every={self.every}, n_gaps={self.n_gaps}, n_rows={self.n_rows})"
 
     def redraw(self, kernel, rng):
-        slide_cuts(kernel.states, kernel.residual, kernel.sigma2 / kernel.temperature, rng, self.n_rows)
+        slide_cuts(kernel.states, kernel.residual, kernel.sigma2 / kernel.temperature, rng, self.n_gaps, self.n_rows)

@@ -40,8 +40,8 @@ def parse_sampler(text):
     text : str
         Names of samplers: "growprune", "cgm", "pg", "local", "perturb", "recut", "rotate", "splice", "transpose",
         "joint", "levels", "slide" (see `SAMPLERS`), each perhaps with options, as in ``pg(n_particles=2,
-        final=forced)``. Values are Python literals; a bare word is a string. ``a + b`` is ``Cycle(a, b)``, ``0.3*a | 0.7*b`` is
-        ``Mixture((0.3, a), (0.7, b))``, ``a | b`` is ``Mixture(a, b)``; parentheses group.
+        final=forced)``. Values are Python literals; a bare word is a string. ``a + b`` is ``Cycle(a, b)``,
+        ``0.3*a | 0.7*b`` is ``Mixture((0.3, a), (0.7, b))``, ``a | b`` is ``Mixture(a, b)``; parentheses group.
 
     Returns
     -------
