@@ -94,7 +94,7 @@ COMPOSED = {
 
 def make_prior(problem):
     """The problem's tree prior."""
-    grid = {"n_cuts": problem.n_cuts} if problem.cuts == "grid" else {}
+    grid = {"n_cuts": problem.n_cuts} if problem.cuts != "width" else {}
     return TreePrior(alpha=problem.alpha, beta=problem.beta, cuts=problem.cuts,
                      dim_weights=tuple(problem.dim_weights), **grid)
 

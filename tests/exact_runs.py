@@ -9,7 +9,7 @@ from compiled import make_params, make_state
 from oracle import Problem
 
 import bart
-from bart import CGM, Cycle, GrowPrune, Local, Mixture, ParticleGibbs, Perturb, Recut, Rotate, Splice, Transpose
+from bart import CGM, Cycle, GrowPrune, Local, Mixture, ParticleGibbs, Perturb, Recut, Rotate, Slide, Splice, Transpose
 
 CASES = {case["name"]: case
          for case in json.loads((Path(__file__).parent / "golden" / "tiny_posteriors.json").read_text())}
@@ -49,6 +49,11 @@ SAMPLERS = {
     "cycle growprune recut all": Cycle(GrowPrune(), Recut(subset=None)),
     "cycle cgm splice transpose": Cycle(CGM(), Splice(), Transpose()),
     "mixture local / subtree optimal": Mixture((0.7, Local()), (0.3, _SUBTREE)),
+}
+# Of whole chains alone: what acts between sweeps makes no single steps.
+BETWEEN_SWEEPS = {
+    "cycle growprune slide": Cycle(GrowPrune(), Slide(every=1)),
+    "cycle cgm slide 3 cuts": Cycle(CGM(), Slide(every=1, n_rows=1)),
 }
 # Steps before the first one that counts, as a share of those that do.
 BURN_SHARE = 0.02

@@ -63,10 +63,11 @@ class Problem:
         Noise variance, and variance and mean of a leaf value.
     alpha, beta : float
         A node at depth d splits with probability ``alpha (1 + d)^-beta`` if it can.
-    cuts : {"width", "grid"}
+    cuts : {"width", "grid", "quantile"}
         Law of the location: by width of the gap, or by the number of grid points inside it.
     n_cuts : int
-        Grid points per dimension, equally spaced strictly inside its range.
+        Grid points per dimension: equally spaced strictly inside its range, or ("quantile") one in each of so many
+        gaps, spread evenly over them.
     dim_weights : sequence (D,), optional
         Weight of each dimension in the draw of a rule; equal by default.
     weights : sequence (N,), optional
@@ -94,6 +95,11 @@ class Problem:
         """Mass of the location's law strictly below each distinct value of a column."""
         if self.cuts == "width":
             return list(values)
+        if self.cuts == "quantile":
+            n_gaps = len(values) - 1
+            n = min(self.n_cuts, n_gaps)
+            gaps = [math.floor((i + 0.5) * n_gaps / n) for i in range(n)]
+            return [float(sum(gap < c for gap in gaps)) for c in range(len(values))]
         low, high = values[0], values[-1]
         grid = [low + (high - low) * k / (self.n_cuts + 1) for k in range(1, self.n_cuts + 1)]
         return [sum(1.0 for c in grid if c < v) if high > low else 0.0 for v in values]

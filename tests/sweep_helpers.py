@@ -16,6 +16,7 @@ IRREDUCIBLE = {
     "cycle": bart.Cycle(bart.GrowPrune(), bart.Mixture((0.6, bart.CGM()), (0.4, bart.ParticleGibbs(3)))),
     "joint": bart.Cycle(bart.CGM(), bart.JointLeaves(every=3)),
     "levels": bart.Cycle(bart.Local(subset=1), bart.Recut(), bart.Levels(every=2)),
+    "slide": bart.Cycle(bart.GrowPrune(), bart.Slide(every=1)),
     "optimal": bart.ParticleGibbs(3, ess_threshold=0.5, final="forced", proposal="optimal"),
     "optimal-mixed": bart.ParticleGibbs(3, "killing", proposal="optimal", subset=2, prior_share=0.2),
     "subtree": bart.ParticleGibbs(4, region="subtree"),
@@ -28,8 +29,9 @@ IRREDUCIBLE = {
                             (0.3, bart.ParticleGibbs(3, region="subtree", proposal="optimal", subset=1))),
 }
 SAMPLERS = IRREDUCIBLE | {"perturb": bart.Perturb(), "rotate": bart.Rotate(), "recut-alone": bart.Recut(None)}
+BETWEEN_SWEEPS = ("joint", "levels", "slide")
 # Those that make steps on single trees.
-OF_TREES = [name for name in SAMPLERS if name not in ("joint", "levels")]
+OF_TREES = [name for name in SAMPLERS if name not in BETWEEN_SWEEPS]
 STARTS = ("empty", "prior", "overgrown", "smc", "grow")
 ORDERS = ("sequential", "random")
 TRACES = ("log_likelihood", "sigma", "n_leaves", "depth", "tree_changed", "root_changed", "row_visits")

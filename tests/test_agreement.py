@@ -17,6 +17,7 @@ SAMPLERS = {
     "pg": (bart.ParticleGibbs(10), 8_000),
     "pg-systematic": (bart.ParticleGibbs(5, "systematic", 0.5, "forced"), 12_000),
     "pg-killing": (bart.ParticleGibbs(4, "killing"), 14_000),
+    "slide": (bart.Cycle(bart.GrowPrune(), bart.Slide(every=1)), 24_000),
 }
 
 _LOCAL = bart.Local()
@@ -34,6 +35,7 @@ ON_FEW_TREES = {
     "cycle": (bart.Cycle(_LOCAL, bart.Perturb(), bart.Rotate(), bart.JointLeaves(every=5)), 30_000),
     "recut": (bart.Cycle(_LOCAL, bart.Recut(), bart.Recut(subset=2)), 20_000),
     "mixture": (bart.Mixture((0.7, _LOCAL), (0.3, _SUBTREE)), 30_000),
+    "slide": (bart.Cycle(bart.GrowPrune(), bart.Slide(every=1)), 40_000),
 }
 
 

@@ -9,7 +9,7 @@ import os
 import numpy as np
 import pytest
 from chain_laws import assert_means
-from exact_runs import CASES, SAMPLERS, exact_means, step_traces, sweep_traces
+from exact_runs import BETWEEN_SWEEPS, CASES, SAMPLERS, exact_means, step_traces, sweep_traces
 
 pytestmark = pytest.mark.kernel
 
@@ -39,9 +39,9 @@ def test_long_runs(sampler, case, seed):
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", SAMPLERS | BETWEEN_SWEEPS)
 def test_whole_chains(sampler, case, seed):
     """One tree with fixed noise through Model and Ensemble: the law of the number of leaves."""
-    case, sampler = CASES[case], SAMPLERS[sampler]
+    case, sampler = CASES[case], (SAMPLERS | BETWEEN_SWEEPS)[sampler]
     assert_means(lambda n, repeat: sweep_traces(case, sampler, n, np.random.default_rng([seed, repeat])),
                  exact_means(case), N_SWEEPS)

@@ -37,6 +37,7 @@ SAMPLERS = {
     "local-1": bart.Local(subset=1),
     "local-2-recut": bart.Cycle(bart.Local(subset=2), bart.Recut(subset=1), bart.Recut(subset=2)),
     "optimal": bart.ParticleGibbs(3, proposal="optimal", subset=2, prior_share=0.3),
+    "slide": bart.Cycle(bart.GrowPrune(), bart.Slide(every=1)),
     "python": hide(bart.CGM()),
 }
 HEAVY = {
@@ -294,14 +295,14 @@ def joint_run(model, sampler, seed, n_sweeps):
             for name, row in zip(names, rows.T, strict=True)}
 
 
-@pytest.mark.parametrize("sampler", ["cgm", "local-2-recut", "optimal", *(
+@pytest.mark.parametrize("sampler", ["cgm", "local-2-recut", "optimal", "slide", *(
     pytest.param(name, marks=pytest.mark.long) for name in HEAVY)])
 def test_joint_law_is_the_prior(sampler, seed):
     model, sampler = joint_model(), (SAMPLERS | HEAVY)[sampler]
     assert_means(lambda n, repeat: joint_run(model, sampler, seed + repeat, n), joint_means(model), 8000)
 
 
-@pytest.mark.parametrize("sampler", ["cgm", "local-2-recut"])
+@pytest.mark.parametrize("sampler", ["cgm", "local-2-recut", "slide"])
 def test_joint_law_with_weights_of_rows(sampler, seed):
     model, sampler = joint_model([4.0, 0.25, 1.0, 9.0, 0.1, 2.0]), SAMPLERS[sampler]
     assert_means(lambda n, repeat: joint_run(model, sampler, seed + repeat, n), joint_means(model), 8000)
@@ -466,6 +467,7 @@ def small_model(**options):
 KINDS = {
     "auto": ("auto", {}, {}),
     "joint": ("cgm + joint(every=3) + levels(every=2)", {}, {}),
+    "slide": ("growprune + slide(every=2)", {}, {"ladder": bart.Ladder(n_rungs=2, t_min=0.3, every=3)}),
     "python": (hide(bart.GrowPrune()), {}, {}),
     "probit": ("local(subset=1)", {"outcome": "probit"}, {}),
     "ladder": ("cgm", {}, {"ladder": bart.Ladder(n_rungs=3, t_min=0.3, every=2)}),

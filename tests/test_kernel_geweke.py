@@ -22,6 +22,7 @@ SAMPLERS = {
     "cycle-joint": bart.Cycle(bart.CGM(), bart.JointLeaves(every=2)),
     "joint-each": bart.Cycle(bart.GrowPrune(), bart.JointLeaves(every=1)),
     "levels": bart.Cycle(bart.CGM(), bart.Levels(every=1)),
+    "slide": bart.Cycle(bart.GrowPrune(), bart.Slide(every=1)),
     "local": bart.Local(),
     "optimal": bart.ParticleGibbs(2, proposal="optimal", ess_threshold=0.5),
     "subtree-optimal": bart.ParticleGibbs(3, proposal="optimal", region="subtree", subset=1, prior_share=0.2),
@@ -38,6 +39,8 @@ HEAVY = {
     "subtree": bart.ParticleGibbs(5, region="subtree"),
     "local-subset": bart.Local(subset=1),
     "local-slot": bart.Local(subset=1, descend=0.7),
+    "slide-three": bart.Cycle(bart.CGM(), bart.JointLeaves(every=2), bart.Levels(every=1),
+                              bart.Slide(every=1, n_rows=1)),
 }
 CASES = [*SAMPLERS, *(pytest.param(name, marks=pytest.mark.long) for name in HEAVY)]
 

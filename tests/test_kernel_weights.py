@@ -9,7 +9,7 @@ from chain_laws import assert_means
 from compiled import make_pair, make_params, make_state
 from oracle import Problem
 from scipy import stats
-from sweep_helpers import IRREDUCIBLE, ORDERS, SAMPLERS, STARTS, make_data, run_store
+from sweep_helpers import IRREDUCIBLE, OF_TREES, ORDERS, SAMPLERS, STARTS, make_data, run_store
 from test_compose import COMPOSED, hide
 from test_joint_leaves import BOUND, N_DRAWS, indicators, small_ensemble, worst_z
 from test_kernel_geweke import SAMPLERS as GEWEKE
@@ -186,7 +186,7 @@ def test_twins_in_a_cycle(n, rng):
 
 
 @pytest.mark.parametrize("name", WEIGHTED)
-@pytest.mark.parametrize("sampler", [n for n in IRREDUCIBLE if n not in ("joint", "levels", "pg-authors")])
+@pytest.mark.parametrize("sampler", [n for n in IRREDUCIBLE if n in OF_TREES and n != "pg-authors"])
 def test_chains_have_the_exact_law(sampler, name, seed):
     """Leaves and f at each row, |z| < 4.5."""
     problem = PROBLEMS[name]()
@@ -321,7 +321,7 @@ def test_builds_of_the_loops_give_the_same_bits(name, seed):
     assert all(one == found[0] for one in found)
 
 
-@pytest.mark.parametrize("name", ["cgm", "pg", "levels", "subtree-optimal"])
+@pytest.mark.parametrize("name", ["cgm", "pg", "levels", "slide", "subtree-optimal"])
 def test_threads_of_a_sweep_change_no_bit(name):
     rng = np.random.default_rng(3)
     X = rng.integers(0, 300, (70_001, 3)).astype(float)

@@ -21,6 +21,7 @@ LEVELS = "test_levels.py::test_the_law_is_that_of_the_prior_along_the_shifts"
 JOINT = "test_joint_leaves.py::test_moments_are_those_of_the_joint_law"
 HYPER = "test_hyperpriors.py::test_one_step_given_split_probabilities"
 WEIGHTS = "test_kernel_weights.py::"
+SLIDE = "test_slide.py::test_slides_from_an_exact_draw_of_tree_and_values"
 OWN_LOOP = "test_compose.py::test_an_ensemble_makes_the_trees_of_an_own_loop"
 
 MUTANTS = {
@@ -70,6 +71,12 @@ MUTANTS = {
     71: ("counts for weights in log L", f"{LOCAL}[growprune-precise_ties]"),
     72: ("weights left out of the sum of squares", f"{WEIGHTS}test_joint_law_is_the_prior[growprune-1]"),
     73: ("counts for weights in the joint law", f"{WEIGHTS}test_moments_of_joint_leaves[1.0]"),
+    74: ("window of a slide begins at its cut", f"{SLIDE}[terrace-64]"),
+    75: ("prior below a slide left out", f"{SLIDE}[line-64]"),
+    76: ("masses of the gaps left out of a slide", f"{SLIDE}[terrace-64]"),
+    77: ("residual of rows that a slide moves stays", f"{SLIDE}[line-64]"),
+    78: ("row weights left out of a slide", f"{SLIDE}[weights-64]"),
+    79: ("all rows that a slide moves in one leaf", f"{SLIDE}[quantile-64]"),
     30: ("candidates of the local move not counted after it", f"{OPTIMAL}[local-line]"),
 }
 

@@ -95,6 +95,7 @@ SAMPLERS = {
     "local": bart.Local(),
     "optimal": bart.ParticleGibbs(2, proposal="optimal", region="subtree"),
     "joint": bart.Cycle(bart.CGM(), bart.JointLeaves(every=2)),
+    "slide": bart.Cycle(bart.GrowPrune(), bart.Slide(every=1)),
     "python": hide(bart.CGM()),
 }
 HEAVY = {
@@ -225,7 +226,8 @@ def joint_run(model, sampler, seed, n_sweeps):
     return traces | {f"{k} leaves": leaves == k for k in range(1, 7)}
 
 
-@pytest.mark.parametrize("n_trees, sampler", [(1, "growprune"), (3, "joint"), (3, "optimal"), (3, "local"),
+@pytest.mark.parametrize("n_trees, sampler", [(1, "growprune"), *((3, name) for name in ("joint", "slide", "optimal",
+                                                                                         "local")),
                                               *(pytest.param(3, name, marks=pytest.mark.long) for name in HEAVY)])
 def test_joint_law_is_the_prior(n_trees, sampler, seed):
     model, kernel = joint_model(n_trees), (SAMPLERS | HEAVY)[sampler]

@@ -70,11 +70,12 @@ def test_a_model_is_made_again_bit_for_bit(kind, tmp_path):
         {"sampler": "cgm", "keep_burn_trees": True, "thin": 2},
         {"sampler": "auto", "n_trees": 1, "keep_trees": False},
         {"sampler": "growprune + joint(every=2)", "tree_order": "random", "executor": 2},
+        {"sampler": "growprune + slide", "keep_burn_trees": True},
         {"sampler": "growprune", "ladder": bart.Ladder(n_rungs=3, t_min=0.3, every=2), "init": ["prior", "empty"]},
         {"sampler": "pg(n_particles=3)", "init": [[(0, 3, None, None), None, None, None], "overgrown"],
          "init_leaves": 3},
     ],
-    ids=["thin", "auto", "joint", "ladder", "starts"],
+    ids=["thin", "auto", "joint", "slide", "ladder", "starts"],
 )  # fmt: skip
 def test_resume_goes_on_without_model_sampler_or_settings(tmp_path, monkeypatch, options, cut):
     options = {**SIZE, **options}

@@ -68,7 +68,7 @@ def test_a_state_taken_within_a_sweep_continues_with_the_same_bits(sampler, seed
     assert run_store(other, 4) == run_store(going, 4)
 
 
-@pytest.mark.parametrize("sampler", ["growprune", "pg", "cycle", "joint", "optimal-mixed", "local",
+@pytest.mark.parametrize("sampler", ["growprune", "pg", "cycle", "joint", "slide", "optimal-mixed", "local",
                                      "mixture"])
 def test_the_size_of_a_call_changes_nothing(sampler, seed, monkeypatch):
     first, second = make_pair(sampler, seed)
@@ -113,7 +113,7 @@ for n, levels in ((1, 2), (37, 3), (700, 40), (700, 100000)):
                     bart.ParticleGibbs(3, proposal="optimal", subset=2, prior_share=0.2),
                     bart.ParticleGibbs(2, proposal="optimal", region="subtree", final="forced"),
                     bart.Mixture(bart.Local(), bart.Cycle(bart.Perturb(), bart.Rotate(), bart.Local(subset=1))),
-                    bart.Cycle(bart.Recut(None), bart.CGM(), bart.Recut()),
+                    bart.Cycle(bart.Recut(None), bart.CGM(), bart.Recut()), bart.Cycle(bart.CGM(), bart.Slide(every=1)),
                     bart.Cycle(bart.GrowPrune(), bart.Mixture(bart.CGM(), bart.ParticleGibbs(2)),
                                bart.JointLeaves(every=12))):
         for start in ("smc", "overgrown", "grow"):

@@ -21,6 +21,9 @@ PARSED = {
     "local + recut(subset=2)": bart.Cycle(bart.Local(), bart.Recut(2)),
     "joint(every=7)": bart.JointLeaves(7),
     "levels(every=2)": bart.Levels(2),
+    "slide": bart.Slide(),
+    "slide(every=2, n_rows=32)": bart.Slide(2, 32),
+    "growprune + slide(n_rows=32)": bart.Cycle(GP, bart.Slide(every=1, n_rows=32)),
     "pg(n_particles=2, final=forced)": bart.ParticleGibbs(2, final="forced"),
     "pg(resampling='killing', ess_threshold=None)": bart.ParticleGibbs(resampling="killing"),
     "cgm(move_probs=(.25, .25, .4, .1))": bart.CGM((0.25, 0.25, 0.4, 0.1)),
@@ -60,7 +63,8 @@ REFUSED = {
     "0.5*pg + cgm": "sum to 1, got .0.5,.: '0.5.pg'",
     "x*pg | cgm": "number goes before",
     "True*pg": "number goes before", "pg*0.5": "number goes before", "2*0.5*pg": "number goes before",
-    "joint + pg": "comes last", "pg | (cgm + joint)": "JointLeaves acts between sweeps", "+joint": "JointLeaves",
+    "joint + pg": "comes last", "slide + pg": "Slide .*comes last",
+    "pg | (cgm + joint)": "JointLeaves acts between sweeps", "+joint": "JointLeaves",
     "\0": "null bytes", "pg" + " + pg" * 20_000: "too deeply",
 }
 

@@ -21,6 +21,7 @@ N_SWEEPS = 15_000
 TEMPERATURES = (1.0, 0.35, 0.1)
 SAMPLERS = {"growprune": bart.GrowPrune(), "cgm": bart.CGM(), "pg": bart.ParticleGibbs(3),
             "local": bart.Local(), "optimal": bart.ParticleGibbs(2, proposal="optimal", region="subtree")}
+BETWEEN_SWEEPS = {"slide": bart.Cycle(bart.GrowPrune(), bart.Slide(every=1))}
 
 
 def at(problem, t):
@@ -126,9 +127,10 @@ def assert_z(run, *arguments):
     assert max(abs(z) for z in worst.values()) < BOUND, worst
 
 
-@pytest.mark.parametrize(("name", "sampler"), [("line", "cgm"), ("long_line", "growprune"), ("square", "pg")])
+@pytest.mark.parametrize(("name", "sampler"), [("line", "cgm"), ("long_line", "growprune"), ("square", "pg"),
+                                               ("line", "slide")])
 def test_a_long_run_has_the_exact_laws(name, sampler, rng):
-    assert_z(long_run_z, name, SAMPLERS[sampler], N_SWEEPS, rng)
+    assert_z(long_run_z, name, (SAMPLERS | BETWEEN_SWEEPS)[sampler], N_SWEEPS, rng)
 
 
 # ------------------------------------------------------------------------------------------------ free noise, two trees
