@@ -40,7 +40,7 @@ HEAVY = {
     "local-subset": bart.Local(subset=1),
     "local-slot": bart.Local(subset=1, descend=0.7),
     "slide-three": bart.Cycle(bart.CGM(), bart.JointLeaves(every=2), bart.Levels(every=1),
-                              bart.Slide(every=1, n_rows=1)),
+                              bart.Slide(every=1, n_gaps=3, n_rows=1)),
 }
 CASES = [*SAMPLERS, *(pytest.param(name, marks=pytest.mark.long) for name in HEAVY)]
 

@@ -22,7 +22,7 @@ PARSED = {
     "joint(every=7)": bart.JointLeaves(7),
     "levels(every=2)": bart.Levels(2),
     "slide": bart.Slide(),
-    "slide(every=2, n_rows=32)": bart.Slide(2, 32),
+    "slide(every=2, n_gaps=8)": bart.Slide(2, 8),
     "growprune + slide(n_rows=32)": bart.Cycle(GP, bart.Slide(every=1, n_rows=32)),
     "pg(n_particles=2, final=forced)": bart.ParticleGibbs(2, final="forced"),
     "pg(resampling='killing', ess_threshold=None)": bart.ParticleGibbs(resampling="killing"),

@@ -189,7 +189,7 @@ def check_ensemble(problem, ensemble):
 def compare(problem, ensemble, seed, n_rows, n_times=3):
     """Slides of both from one generator; how often a cut moved."""
     twin, n_moved = Slide(problem, n_rows, ensemble.temperature), 0
-    part = bart.Slide(n_rows=n_rows)
+    part = bart.Slide(n_gaps=3, n_rows=n_rows)
     first, second = np.random.default_rng(seed), np.random.default_rng(seed)
     for _ in range(n_times):
         trees, values, numbers = zip(*map(read, ensemble.trees), strict=True)
@@ -279,7 +279,7 @@ def count_slides(problem, post, n, n_rows, rng):
     These thirds are equally probable given the tree and independent: slides that weigh rows wrongly show in them.
     """
     ensemble = make_ensemble(problem, 1, rng, leaves=1)
-    kernel, state, part = ensemble._kernel, ensemble.trees[0], bart.Slide(n_rows=n_rows)
+    kernel, state, part = ensemble._kernel, ensemble.trees[0], bart.Slide(n_gaps=3, n_rows=n_rows)
     target, params = np.array(problem.target), make_params(problem)
     counts, laws = np.zeros((post.n_trees, 3, 3)), {}
     edge = stats.norm.ppf(1 / 3)
@@ -340,6 +340,7 @@ def test_slides_from_an_exact_draw_of_tree_and_values(name, n_rows, rng):
 @pytest.mark.parametrize("make, message", [
     (lambda: bart.Slide(every=0), "every must be at least 1"),
     (lambda: bart.Slide(n_rows=0), "n_rows must be at least 1"),
+    (lambda: bart.Slide(n_gaps=1), "n_gaps must be at least 2"),
     (lambda: bart.Cycle(bart.Slide()), "Slide .*a Cycle has a sampler of trees before it"),
     (lambda: bart.Cycle(bart.Slide(), bart.CGM()), "Slide acts between sweeps and comes last"),
     (lambda: bart.Mixture(bart.CGM(), bart.Slide()), r"parts\[1\]: Slide acts between sweeps"),

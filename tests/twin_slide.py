@@ -37,13 +37,13 @@ class Slide:
     ----------
     problem : Problem
         Its target is not used.
-    n_rows : int
+    n_rows, n_gaps : int
     temperature : float
     mutant : str, optional
     """
 
-    def __init__(self, problem, n_rows=64, temperature=1.0, mutant=None):
-        self.problem, self.n_rows, self.mutant = problem, n_rows, mutant
+    def __init__(self, problem, n_rows=64, temperature=1.0, mutant=None, n_gaps=3):
+        self.problem, self.n_gaps, self.n_rows, self.mutant = problem, n_gaps, n_rows, mutant
         self.temperature, self.precision = temperature, temperature / problem.sigma2
         self.codes = np.array(problem.codes)
         weighted = problem.weights is not None and mutant != "row weights left out"
@@ -92,7 +92,7 @@ class Slide:
 
     def width(self, n):
         """Cuts of a window among n; of the data alone."""
-        return min(MOST_CUTS, max(3, self.n_rows * n // self.problem.n_rows))
+        return min(MOST_CUTS, max(self.n_gaps, self.n_rows * n // self.problem.n_rows))
 
     def look(self, tree, values, residual, path):
         """What a slide of the node at a path needs to know."""
