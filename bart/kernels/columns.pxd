@@ -47,7 +47,8 @@ cdef struct Columns:
     const uint32_t* sorted_rows         # (n_dims, n_rows): ascending by code
     const int32_t* n_gaps               # (n_dims,): gaps with mass
     const uint32_t* const* gap_code     # (n_dims,): code below each of them; NULL where every gap has mass
-    const uint32_t* const* behind       # (n_dims,): rows whose codes are at most that
+    const uint32_t* const* n_upto       # (n_dims,): rows whose codes are at most that; NULL where no rows tie and every
+                                        # gap has mass
 
 cdef const void* column_of(const Columns* columns, int32_t dim) noexcept nogil
 cdef Predicate predicate_of(const Columns* columns, int32_t dim, uint32_t code, int32_t relation) noexcept nogil
@@ -67,6 +68,10 @@ cdef double log_stop_at(const Columns* columns, int32_t depth, bint can_split) n
 cdef inline uint32_t gap_at(const Columns* columns, int32_t dim, int32_t place) noexcept nogil:
     """Code below one of a column's gaps with mass, by its place among them."""
     return place if columns.gap_code[dim] == NULL else columns.gap_code[dim][place]
+
+cdef inline int64_t rows_upto(const Columns* columns, int32_t dim, int32_t place) noexcept nogil:
+    """Rows below one of a column's gaps with mass."""
+    return place + 1 if columns.n_upto[dim] == NULL else columns.n_upto[dim][place]
 
 cdef class Domain:
     cdef Columns c

@@ -303,7 +303,7 @@ cdef class Domain:
         c.bins = <const uint8_t*><size_t>address[4]
 
     def make_order(self):
-        """The rows in the order of each column, for slides, at first use: 4 bytes a cell of X, 4 a gap with mass."""
+        """The rows in the order of each column, for slides, at first use: 4 bytes a cell of X, and at most 4 a distinct value."""
         cdef Columns* c = &self.c
         if c.sorted_rows != NULL:
             return
@@ -313,26 +313,27 @@ cdef class Domain:
             return
         mass, matrix = self._keep[-c.n_dims:], self._keep[0]
         rows = np.empty((c.n_dims, c.n_rows), dtype=np.uint32)
-        n_gaps, gaps, behind = np.zeros(c.n_dims, dtype=np.int32), [None] * c.n_dims, []
+        n_gaps, gaps, n_upto = np.zeros(c.n_dims, dtype=np.int32), [None] * c.n_dims, [None] * c.n_dims
         for d in range(c.n_dims):
             rows[d] = np.argsort(matrix[d], kind="stable")
             has_mass = np.flatnonzero(np.diff(mass[d]) > 0)
             n_gaps[d] = len(has_mass)
             if len(has_mass) < len(mass[d]) - 1:
                 gaps[d] = has_mass.astype(np.uint32)
-            up_to = np.cumsum(np.bincount(matrix[d], minlength=len(mass[d])))
-            behind.append(up_to[has_mass].astype(np.uint32))
-        pointers = np.array([[0 if a is None else a.ctypes.data for a in arrays] for arrays in (gaps, behind)],
+            if gaps[d] is not None or len(mass[d]) < c.n_rows:
+                counts = np.cumsum(np.bincount(matrix[d], minlength=len(mass[d])))
+                n_upto[d] = counts[has_mass].astype(np.uint32)
+        pointers = np.array([[0 if a is None else a.ctypes.data for a in arrays] for arrays in (gaps, n_upto)],
                             dtype=np.uintp).reshape(2, c.n_dims)
         if c.sorted_rows == NULL:               # another thread may have made them, and use them
-            self._take_order((rows, n_gaps, pointers, gaps, behind))
+            self._take_order((rows, n_gaps, pointers, gaps, n_upto))
 
     def _take_order(self, arrays):
         cdef Columns* c = &self.c
         self._order = arrays
         c.n_gaps = <const int32_t*><size_t>arrays[1].ctypes.data
         c.gap_code = <const uint32_t* const*><size_t>arrays[2][0].ctypes.data
-        c.behind = <const uint32_t* const*><size_t>arrays[2][1].ctypes.data
+        c.n_upto = <const uint32_t* const*><size_t>arrays[2][1].ctypes.data
         c.sorted_rows = <const uint32_t*><size_t>arrays[0].ctypes.data         # the last: it says that all are there
 
     def cells(self, int dim):

@@ -4,7 +4,7 @@ from libc.math cimport INFINITY, NAN, exp, isnan
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
 from numpy.random cimport bitgen_t
-from bart.kernels.columns cimport Columns, gap_at, log_stop_at, place_of_gap, predicate_of
+from bart.kernels.columns cimport Columns, gap_at, log_stop_at, place_of_gap, predicate_of, rows_upto
 from bart.kernels.moves cimport accept
 from bart.kernels.nodeset cimport MAX_PREDICATES, NodeSet, add_rule, node_can_split
 from bart.kernels.rng cimport below, bitgen_of, uniform
@@ -30,7 +30,6 @@ cdef struct Slid:
     int32_t least_gaps      # of a window
     int64_t least_rows
     const uint32_t* rows    # (n_rows,): ascending by code of the node's column
-    const uint32_t* behind  # rows of the column before each gap with mass
 
 
 cdef inline int32_t reached(const Tree* tree, int32_t node, const Columns* columns, int64_t row) noexcept nogil:
@@ -115,8 +114,9 @@ cdef double sum_change_of_leaves(int64_t* n_crossing, const Slid* s, const uint3
 
 cdef double cross(int64_t* n_crossing, const Slid* s, int32_t gap, int32_t source, int32_t to) noexcept nogil:
     """Change of the log-likelihood as the rows between two neighbouring gaps, `gap` the lower one, change sides."""
-    cdef const uint32_t* rows = s.rows + s.behind[gap]
-    cdef int64_t n = s.behind[gap + 1] - s.behind[gap]
+    cdef int32_t dim = s.tree.nodes[s.node].dim
+    cdef int64_t start = rows_upto(s.work.columns, dim, gap), n = rows_upto(s.work.columns, dim, gap + 1) - start
+    cdef const uint32_t* rows = s.rows + start
     if s.prunable:
         return -s.half_precision * sum_change_of_leaves(n_crossing, s, rows, n, source, to)
     return -s.half_precision * sum_change(n_crossing, s, rows, n, source, to)
@@ -279,14 +279,13 @@ cdef void slide_node(Slid* s, bitgen_t* rng) noexcept nogil:
     cdef const uint32_t* rows
     cdef int64_t n_between
     s.rows = columns.sorted_rows + <int64_t>p.dim * columns.n_rows
-    s.behind = columns.behind[p.dim]
     s.prunable = is_prunable(s.tree, s.node)
     mark_sides(s)
     gap = draw_gap(s, old, rng)
     if gap == old:
         return
-    rows = s.rows + s.behind[min(gap, old)]
-    n_between = s.behind[max(gap, old)] - s.behind[min(gap, old)]
+    rows = s.rows + rows_upto(columns, p.dim, min(gap, old))
+    n_between = rows_upto(columns, p.dim, max(gap, old)) - rows_upto(columns, p.dim, min(gap, old))
     source = p.left + (gap > old)
     to = 2 * p.left + 1 - source
     before = log_prior_below(term, s, True)
