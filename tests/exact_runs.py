@@ -53,7 +53,7 @@ SAMPLERS = {
 # Of whole chains alone: what acts between sweeps makes no single steps.
 BETWEEN_SWEEPS = {
     "cycle growprune slide": Cycle(GrowPrune(), Slide(every=1)),
-    "cycle cgm slide 3 cuts": Cycle(CGM(), Slide(every=1, n_gaps=3, n_rows=1)),
+    "cycle cgm slide 2 gaps": Cycle(CGM(), Slide(every=1, n_gaps=2, n_rows=1)),
 }
 # Steps before the first one that counts, as a share of those that do.
 BURN_SHARE = 0.02

@@ -71,12 +71,12 @@ MUTANTS = {
     71: ("counts for weights in log L", f"{LOCAL}[growprune-precise_ties]"),
     72: ("weights left out of the sum of squares", f"{WEIGHTS}test_joint_law_is_the_prior[growprune-1]"),
     73: ("counts for weights in the joint law", f"{WEIGHTS}test_moments_of_joint_leaves[1.0]"),
-    74: ("window of a slide begins at its cut", f"{SLIDE}[terrace-64]"),
-    75: ("prior below a slide left out", f"{SLIDE}[line-64]"),
-    76: ("masses of the gaps left out of a slide", f"{SLIDE}[terrace-64]"),
-    77: ("residual of rows that a slide moves stays", f"{SLIDE}[line-64]"),
-    78: ("row weights left out of a slide", f"{SLIDE}[weights-64]"),
-    79: ("all rows that a slide moves in one leaf", f"{SLIDE}[quantile-64]"),
+    74: ("window of a slide begins at its cut", f"{SLIDE}[terrace]"),
+    75: ("prior below a slide left out", f"{SLIDE}[line]"),
+    76: ("masses of the gaps left out of a slide", f"{SLIDE}[terrace]"),
+    77: ("residual of rows that a slide moves stays", f"{SLIDE}[line]"),
+    78: ("row weights left out of a slide", f"{SLIDE}[weights]"),
+    79: ("all rows that a slide moves in one leaf", f"{SLIDE}[quantile]"),
     30: ("candidates of the local move not counted after it", f"{OPTIMAL}[local-line]"),
 }
 

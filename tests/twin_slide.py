@@ -37,12 +37,12 @@ class Slide:
     ----------
     problem : Problem
         Its target is not used.
-    n_rows, n_gaps : int
+    n_gaps, n_rows : int
     temperature : float
     mutant : str, optional
     """
 
-    def __init__(self, problem, n_rows=64, temperature=1.0, mutant=None, n_gaps=3):
+    def __init__(self, problem, n_gaps=16, n_rows=64, temperature=1.0, mutant=None):
         self.problem, self.n_gaps, self.n_rows, self.mutant = problem, n_gaps, n_rows, mutant
         self.temperature, self.precision = temperature, temperature / problem.sigma2
         self.codes = np.array(problem.codes)
