@@ -134,7 +134,7 @@ cdef int32_t draw_gap(const Slid* s, int32_t old, bitgen_t* rng) noexcept nogil:
     cdef uint32_t code
     cdef int32_t n_gaps = columns.n_gaps[p.dim], width, first, low = old, high = old, gap, last
     cdef double[MOST_GAPS] weight
-    cdef double change, top = 0.0, total = 0.0, at
+    cdef double change, top = 0.0, total = 0.0, all_mass, share, at
     cdef int64_t left, n_crossing
     width = <int32_t>min(<int64_t>MOST_GAPS, max(<int64_t>s.least_gaps, s.least_rows * n_gaps / columns.n_rows))
     first = old - (0 if MUTANT(74) else <int32_t>below(width, rng))
@@ -159,9 +159,11 @@ cdef int32_t draw_gap(const Slid* s, int32_t old, bitgen_t* rng) noexcept nogil:
         low -= 1
         weight[low - first] = change
         top = max(top, change)
+    all_mass = mass[gap_at(columns, p.dim, high) + 1] - mass[gap_at(columns, p.dim, low)]   # masses may be subnormal
     for gap in range(low, high + 1):
         code = gap_at(columns, p.dim, gap)
-        weight[gap - first] = exp(weight[gap - first] - top) * (1.0 if MUTANT(76) else mass[code + 1] - mass[code])
+        share = 1.0 if MUTANT(76) else (mass[code + 1] - mass[code]) / all_mass
+        weight[gap - first] = exp(weight[gap - first] - top) * share
         total += weight[gap - first]
     at = uniform(rng) * total
     for gap in range(low, high):

@@ -7,6 +7,9 @@ from ..kernels.slide import slide_cuts
 from .base import BetweenSweeps
 
 
+MOST = 2**31 - 1
+
+
 class Slide(BetweenSweeps):
     """Draw the cut of every rule of every tree anew among its neighbours, after every so many sweeps.
 
@@ -20,7 +23,7 @@ class Slide(BetweenSweeps):
     n_gaps : int
         Neighbouring gaps of a column in a window.
     n_rows : int
-        Training rows in a window, about, where n_gaps gaps hold fewer; it has never more than 64 gaps.
+        Training rows in a window, about, where n_gaps gaps hold fewer; it never has more than 64 gaps.
 
     Notes
     -----
@@ -44,4 +47,5 @@ class Slide(BetweenSweeps):
         return f"Slide(every={self.every}, n_gaps={self.n_gaps}, n_rows={self.n_rows})"
 
     def redraw(self, kernel, rng):
-        slide_cuts(kernel.states, kernel.residual, kernel.sigma2 / kernel.temperature, rng, self.n_gaps, self.n_rows)
+        slide_cuts(kernel.states, kernel.residual, kernel.sigma2 / kernel.temperature, rng,
+                   min(self.n_gaps, MOST), min(self.n_rows, MOST))
