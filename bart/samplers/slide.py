@@ -6,7 +6,6 @@ from ..inputs import check_count
 from ..kernels.slide import slide_cuts
 from .base import BetweenSweeps
 
-
 MOST = 2**31 - 1
 
 
