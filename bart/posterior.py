@@ -38,7 +38,8 @@ class Posterior(PosteriorViews):
     sigma : noise standard deviation (of a row of weight 1), units of y; for probit 1, that of the latent variables.
     n_leaves : leaves of all trees together.
     depth : largest depth of a leaf over the trees (a stump has 0).
-    tree_changed, root_changed : share of trees whose structure, whose root's rule changed in the sweep.
+    tree_changed, root_changed : share of trees whose structure, whose root's rule changed in the sweep, without what
+        `Slide` changes between sweeps.
     row_visits : rows of the nodes at which rules were tried, over all trees (see `StepInfo`): what the sweep costs
         the algorithm, on any machine and in any implementation.
     seconds : CPU seconds of the sweep in the thread of its chain: all of them, unless n_threads > 1.
