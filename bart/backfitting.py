@@ -140,11 +140,11 @@ class Ensemble(ChainState):
         -------
         dict of (n_sweeps,) arrays
             log_likelihood (units of y, with the sigma drawn at the start of the sweep; latent variables integrated
-            out), sigma (units of y), n_leaves
-            (total) and depth (maximum over trees, both int64), tree_changed and root_changed (shares of the trees; of a
-            Cycle, where any part of it that acts on single trees changed one), row_visits (sum over the trees of what StepInfo counts, int64), seconds
-            (CPU seconds of the sweep in this thread, averaged over a call of the compiled code). Where they have a
-            prior also k, theta and split_probabilities, the latter (n_sweeps, n_dims), as drawn when the sweep began.
+            out), sigma (units of y), n_leaves (total) and depth (maximum over trees, both int64), tree_changed and
+            root_changed (shares of the trees; of a Cycle, where any part that acts on single trees changed one),
+            row_visits (sum over the trees of what StepInfo counts, int64), seconds (CPU seconds of the sweep in this
+            thread, averaged over a call of the compiled code). Where they have a prior also k, theta and
+            split_probabilities, the latter (n_sweeps, n_dims), as drawn when the sweep began.
 
         Notes
         -----
