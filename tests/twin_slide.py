@@ -92,7 +92,9 @@ class Slide:
 
     def width(self, n):
         """Cuts of a window among n; of the data alone."""
-        return min(MOST_CUTS, max(self.n_gaps, self.n_rows * n // self.problem.n_rows))
+        n_rows = self.problem.n_rows
+        wanted = min(MOST_CUTS, max(self.n_gaps, self.n_rows * n // n_rows))
+        return min(wanted, max(2, max(n_rows // 8, 1000) * n // n_rows))
 
     def look(self, tree, values, residual, path):
         """What a slide of the node at a path needs to know."""

@@ -1,5 +1,7 @@
 """The training columns as codes, with the tree prior over their gaps."""
 
+import threading
+
 import numpy as np
 
 from libc.math cimport INFINITY, exp, log, log1p, pow
@@ -33,6 +35,9 @@ cdef double mass_between(const Columns* columns, int32_t dim, uint32_t low, uint
 
 
 cdef double LEAST_WEIGHT = 1e-250
+
+# Chains on threads share a Domain; what is made at first use is made by one of them.
+MAKING = threading.RLock()
 
 
 cdef double sum_weights(double* scale, const Columns* columns, const int32_t* dims, int32_t n) noexcept nogil:
@@ -271,13 +276,17 @@ cdef class Domain:
 
     def make_bins(self):
         """Bin the rows for optimal proposals, at first use: one byte a cell of X, row after row."""
+        with MAKING:
+            if self.c.bins != NULL:
+                return
+            if self._shared is not None:
+                self._shared.make_bins()
+                self._take_bins(self._shared._bins)
+            else:
+                self._take_bins(self._bin_rows())
+
+    def _bin_rows(self):
         cdef Columns* c = &self.c
-        if c.bins != NULL:
-            return
-        if self._shared is not None:
-            self._shared.make_bins()
-            self._take_bins(self._shared._bins)
-            return
         mass, matrix = self._keep[-c.n_dims:], self._keep[0]
         n_cells = np.zeros(c.n_dims, dtype=np.int32)
         first = np.zeros((c.n_dims, c.n_bins), dtype=np.uint32)
@@ -289,8 +298,7 @@ cdef class Domain:
             first[d, :len(starts)], rep[d, :len(reps)] = starts, reps
             cell_mass[d, :len(reps)] = np.diff(mass[d][starts])
             bins[:, d] = np.searchsorted(reps, np.arange(len(mass[d])), side="left")[matrix[d]]
-        if c.bins == NULL:                      # another thread may have made them, and use them
-            self._take_bins((n_cells, first, rep, cell_mass, bins))
+        return n_cells, first, rep, cell_mass, bins
 
     def _take_bins(self, arrays):
         cdef Columns* c = &self.c
@@ -303,18 +311,23 @@ cdef class Domain:
         c.bins = <const uint8_t*><size_t>address[4]
 
     def make_order(self):
-        """The rows in the order of each column, for slides, at first use: 4 bytes a cell of X, and at most 4 a distinct value."""
+        """The rows in the order of each column, for slides, at first use: 4 bytes a cell of X, and 8 at most for each
+        distinct value that some rows share or no rule follows."""
+        with MAKING:
+            if self.c.sorted_rows != NULL:
+                return
+            if self._shared is not None:
+                self._shared.make_order()
+                self._take_order(self._shared._order)
+            else:
+                self._take_order(self._sort_rows())
+
+    def _sort_rows(self):
         cdef Columns* c = &self.c
-        if c.sorted_rows != NULL:
-            return
-        if self._shared is not None:
-            self._shared.make_order()
-            self._take_order(self._shared._order)
-            return
         mass, matrix = self._keep[-c.n_dims:], self._keep[0]
         rows = np.empty((c.n_dims, c.n_rows), dtype=np.uint32)
         n_gaps, gaps, n_upto = np.zeros(c.n_dims, dtype=np.int32), [None] * c.n_dims, [None] * c.n_dims
-        for d in range(c.n_dims):
+        for d in self._keep[3]:
             rows[d] = np.argsort(matrix[d], kind="stable")
             has_mass = np.flatnonzero(np.diff(mass[d]) > 0)
             n_gaps[d] = len(has_mass)
@@ -325,8 +338,7 @@ cdef class Domain:
                 n_upto[d] = counts[has_mass].astype(np.uint32)
         pointers = np.array([[0 if a is None else a.ctypes.data for a in arrays] for arrays in (gaps, n_upto)],
                             dtype=np.uintp).reshape(2, c.n_dims)
-        if c.sorted_rows == NULL:               # another thread may have made them, and use them
-            self._take_order((rows, n_gaps, pointers, gaps, n_upto))
+        return rows, n_gaps, pointers, gaps, n_upto
 
     def _take_order(self, arrays):
         cdef Columns* c = &self.c
@@ -334,7 +346,7 @@ cdef class Domain:
         c.n_gaps = <const int32_t*><size_t>arrays[1].ctypes.data
         c.gap_code = <const uint32_t* const*><size_t>arrays[2][0].ctypes.data
         c.n_upto = <const uint32_t* const*><size_t>arrays[2][1].ctypes.data
-        c.sorted_rows = <const uint32_t*><size_t>arrays[0].ctypes.data         # the last: it says that all are there
+        c.sorted_rows = <const uint32_t*><size_t>arrays[0].ctypes.data
 
     def cells(self, int dim):
         """The cells of a column: cell k holds the gaps first[k]..first[k + 1] - 1, and rep[k] stands for them.

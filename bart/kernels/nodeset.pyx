@@ -6,6 +6,9 @@ from bart.kernels.rowops cimport RowOps
 from bart.kernels.types cimport EQUAL, Predicate, satisfies
 
 
+cdef enum:
+    SHORT = 1024            # rows over which a pass costs less than a look at the extreme ones
+
 cdef double SWITCH_BASE = 0.03, SWITCH_SLOPE = 0.04        # shares of all rows; the latter a predicate
 
 
@@ -83,7 +86,8 @@ cdef bint node_range(uint32_t* low, uint32_t* high, const NodeSet* node, const C
                      const RowOps* ops) noexcept nogil:
     """Extreme codes of a column over the node's rows; whether the column has a valid split there.
 
-    A large node contains one of the first few rows in the order of the column, so its minimum is found without a pass.
+    A large node contains one of the first few rows in the order of the column, so its minimum is found without a pass,
+    where that is worth it.
     """
     cdef const void* column = column_of(columns, dim)
     if node.rows != NULL:
@@ -91,7 +95,7 @@ cdef bint node_range(uint32_t* low, uint32_t* high, const NodeSet* node, const C
     elif node.n_where == 0:
         low[0] = 0
         high[0] = columns.last_code[dim]
-    elif not extreme_range(low, high, node, columns, dim):
+    elif columns.n_rows < SHORT or not extreme_range(low, high, node, columns, dim):
         ops.masked_range(low, high, column, columns.itemsize, node.where, node.n_where, columns.n_rows)
     return low[0] < high[0] and mass_between(columns, dim, low[0], high[0]) > 0
 

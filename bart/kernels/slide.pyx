@@ -1,13 +1,15 @@
 """Slide: the cut of a rule drawn anew among its neighbours, leaf values as they are."""
 
-from libc.math cimport INFINITY, NAN, exp, isnan
+from libc.math cimport INFINITY, exp, isnan, log
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.stdlib cimport free, malloc
 from numpy.random cimport bitgen_t
-from bart.kernels.columns cimport Columns, gap_at, log_stop_at, place_of_gap, predicate_of, rows_upto
+from bart.kernels.columns cimport (Columns, count_surely_valid, gap_at, log_stop_at, place_of_gap, predicate_of,
+                                   rows_upto)
 from bart.kernels.moves cimport accept
-from bart.kernels.nodeset cimport MAX_PREDICATES, NodeSet, add_rule, node_can_split
+from bart.kernels.nodeset cimport MAX_PREDICATES, NodeSet, add_rule, node_can_split, prefer_rows
 from bart.kernels.rng cimport below, bitgen_of, uniform
+from bart.kernels.rowops cimport LANES
 from bart.kernels.splits cimport log_rule
 from bart.kernels.state cimport TreeState, check_status
 from bart.kernels.subtrees cimport list_internal
@@ -17,6 +19,7 @@ from bart.kernels.workspace cimport Work, reserve_leaves
 
 cdef enum:
     MOST_GAPS = 64          # of a window
+    MANY = 1000             # rows: a window of more than two gaps holds an eighth of them all, or so many, about
 
 # A node whose cut slides, and what does not change while it does.
 cdef struct Slid:
@@ -29,6 +32,7 @@ cdef struct Slid:
     double half_precision   # t / (2 sigma2)
     int32_t least_gaps      # of a window
     int64_t least_rows
+    uint32_t* listed        # (n_rows + LANES,): scratch for the rows of a node
     const uint32_t* rows    # (n_rows,): ascending by code of the node's column
 
 
@@ -132,11 +136,13 @@ cdef int32_t draw_gap(const Slid* s, int32_t old, bitgen_t* rng) noexcept nogil:
     cdef const Node* p = &s.tree.nodes[s.node]
     cdef const double* mass = columns.mass[p.dim]
     cdef uint32_t code
-    cdef int32_t n_gaps = columns.n_gaps[p.dim], width, first, low = old, high = old, gap, last
+    cdef int32_t n_gaps = columns.n_gaps[p.dim], width, first, low = old, high = old, gap, last, drawn
     cdef double[MOST_GAPS] weight
     cdef double change, top = 0.0, total = 0.0, all_mass, share, at
     cdef int64_t left, n_crossing
-    width = <int32_t>min(<int64_t>MOST_GAPS, max(<int64_t>s.least_gaps, s.least_rows * n_gaps / columns.n_rows))
+    width = <int32_t>min(<int64_t>MOST_GAPS, max(<int64_t>s.least_gaps, s.least_rows * n_gaps // columns.n_rows))
+    width = <int32_t>min(<int64_t>width, max(<int64_t>2, max(columns.n_rows // 8, <int64_t>MANY) * n_gaps
+                                             // columns.n_rows))
     first = old - (0 if MUTANT(74) else <int32_t>below(width, rng))
     last = min(first + width, n_gaps) - 1
     first = max(first, 0)
@@ -166,11 +172,14 @@ cdef int32_t draw_gap(const Slid* s, int32_t old, bitgen_t* rng) noexcept nogil:
         weight[gap - first] = exp(weight[gap - first] - top) * share
         total += weight[gap - first]
     at = uniform(rng) * total
-    for gap in range(low, high):
-        at -= weight[gap - first]
-        if at < 0:
-            return gap
-    return high
+    drawn = old                                 # stays where rounding leaves nothing else
+    for gap in range(low, high + 1):
+        if weight[gap - first] > 0:
+            drawn = gap
+            at -= weight[gap - first]
+            if at < 0:
+                break
+    return drawn
 
 
 cdef void count_crossing(const Slid* s, const uint32_t* rows, int64_t n, int32_t source, int32_t to,
@@ -194,8 +203,9 @@ cdef void count_crossing(const Slid* s, const uint32_t* rows, int64_t n, int32_t
             node = tree.nodes[node].parent
 
 
-cdef NodeSet rows_of(const Tree* tree, int32_t node, const Columns* columns) noexcept nogil:
-    """A node's rows as its path says, whatever the labels."""
+cdef NodeSet rows_of(const Tree* tree, int32_t node, const Slid* s) noexcept nogil:
+    """A node's rows as its path says, whatever the labels; listed where many columns may have to be asked of few."""
+    cdef const Columns* columns = s.work.columns
     cdef NodeSet rows
     cdef int32_t parent = tree.nodes[node].parent
     rows.rows = NULL
@@ -205,11 +215,16 @@ cdef NodeSet rows_of(const Tree* tree, int32_t node, const Columns* columns) noe
         add_rule(&rows, predicate_of(columns, tree.nodes[parent].dim, tree.nodes[parent].code,
                                      AT_MOST if node == tree.nodes[parent].left else ABOVE))
         node, parent = parent, tree.nodes[parent].parent
+    if (prefer_rows(rows.n, rows.n_where, columns.n_rows)
+            and count_surely_valid(columns, rows.n) + 1 < columns.n_candidates):
+        s.work.ops.select(s.listed, rows.where, rows.n_where, columns.n_rows)
+        rows.rows, rows.n_where = s.listed, 0
     return rows
 
 
 cdef double log_prior_below(double* term, const Slid* s, bint known) noexcept nogil:
-    """log prior of what hangs below the node under the rules and counts now in the tree; -inf where a leaf is empty.
+    """log prior of what hangs below the node under the rules and counts now in the tree; -inf where it has none, as
+    with an empty leaf.
 
     term[node]: of an internal node log_rule, of a leaf can_split; where they are known, they are the tree's own, and
     are kept with it if they had to be found.
@@ -221,17 +236,20 @@ cdef double log_prior_below(double* term, const Slid* s, bint known) noexcept no
     cdef NodeSet rows
     cdef double total = 0.0
     for i in range(1, n):
+        if tree.nodes[s.work.order[i]].n == 0:
+            return -INFINITY
+    for i in range(1, n):
         node = s.work.order[i]
         p = &tree.nodes[node]
-        if p.n == 0:
-            return -INFINITY
         term[node] = p.log_rule if p.left != NONE else p.can_split
         if not known or (isnan(p.log_rule) if p.left != NONE else p.can_split < 0):
-            rows = rows_of(tree, node, columns)
+            rows = rows_of(tree, node, s)
             term[node] = (log_rule(&rows, p.dim, p.code, s.work) if p.left != NONE
                           else node_can_split(&rows, columns, s.work.ops))
             if known:
                 keep_term(p, term[node])
+            elif term[node] == -INFINITY:
+                return -INFINITY
         total += term[node] if p.left != NONE else log_stop_at(columns, p.depth, term[node] > 0)
     return total
 
@@ -299,10 +317,14 @@ cdef void slide_node(Slid* s, bitgen_t* rng) noexcept nogil:
         n = breadth_first(s.tree, s.node, s.work.order)
         for i in range(1, n):
             keep_term(&s.tree.nodes[s.work.order[i]], term[s.work.order[i]])
-        p.log_rule = NAN
+        p.log_rule += log_mass(columns, p.dim, p.code) - log_mass(columns, p.dim, code)     # unknown, it stays so
     else:
         count_crossing(s, rows, n_between, source, to, -1)
         p.code = code
+
+
+cdef double log_mass(const Columns* columns, int32_t dim, uint32_t code) noexcept nogil:
+    return log(columns.mass[dim][code + 1] - columns.mass[dim][code])
 
 
 cdef bint is_deep(const Tree* tree, int32_t node, int32_t* order) noexcept nogil:
@@ -340,9 +362,10 @@ def slide_cuts(states, double[::1] residual, double sigma2, rng, int n_gaps, int
     cdef TreeState state = states[0]
     cdef Slid s
     cdef Tree** trees = <Tree**>malloc(n_trees * sizeof(Tree*))
-    if trees == NULL:
-        raise MemoryError("no memory for the trees of an ensemble")
+    s.listed = <uint32_t*>malloc((residual.shape[0] + LANES) * sizeof(uint32_t))
     try:
+        if trees == NULL or s.listed == NULL:
+            raise MemoryError("no memory to slide cuts")
         state.domain.make_order()
         s.work = &state.workspace.w
         s.r, s.half_precision = &residual[0], 0.5 / sigma2
@@ -357,3 +380,4 @@ def slide_cuts(states, double[::1] residual, double sigma2, rng, int n_gaps, int
                 slide_tree(&s, bits)
     finally:
         free(trees)
+        free(s.listed)

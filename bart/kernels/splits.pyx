@@ -3,13 +3,17 @@
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from numpy.random cimport bitgen_t
-from bart.kernels.columns cimport (LEAST_WEIGHT, N_CELLS, Columns, code_at, count_surely_valid, is_candidate,
+from bart.kernels.columns cimport (LEAST_WEIGHT, N_CELLS, Columns, code_at, column_of, count_surely_valid, is_candidate,
                                    mass_between, p_split_at, sum_weights, surely_valid, weight_in)
 from bart.kernels.nodeset cimport NodeSet, node_range
 from bart.kernels.pool cimport pool_ask
 from bart.kernels.rng cimport below, bernoulli, uniform
 from bart.kernels.tree cimport NONE
-from bart.kernels.types cimport MUTANT, NO_MEMORY, OK, Decision, satisfies
+from bart.kernels.types cimport MUTANT, NO_MEMORY, OK, Decision, satisfies, value_at
+
+
+cdef enum:
+    FEW = 16                # rows of a node that are looked at before all of them
 
 
 cdef uint32_t draw_code(uint32_t low, uint32_t high, const Columns* columns, int32_t dim,
@@ -128,6 +132,37 @@ cdef int propose_prior(Decision* decision, int32_t node, Work* work, bitgen_t* r
     return OK
 
 
+cdef int32_t some_rows(int64_t* few, const NodeSet* node, const Columns* columns) noexcept nogil:
+    """Up to FEW rows of a node, from all over the data, as far as a short look finds them."""
+    cdef int64_t n = node.n if node.rows != NULL else columns.n_rows, tries = 1 if node.rows != NULL else 16
+    cdef int64_t i = 0, step = max(<int64_t>1, n // (tries * FEW))
+    cdef int32_t found = 0
+    while i < n and found < FEW:
+        if node.rows != NULL or satisfies(node.where, node.n_where, i):
+            few[found] = node.rows[i] if node.rows != NULL else i
+            found += 1
+        i += step
+    return found
+
+
+cdef bint is_valid(const int64_t* few, int32_t n_few, const NodeSet* node, int32_t dim,
+                   const Work* work) noexcept nogil:
+    """Whether a column has a valid split in the node; mostly a few of its rows tell, and else all of them are asked."""
+    cdef const Columns* columns = work.columns
+    cdef const void* column = column_of(columns, dim)
+    cdef uint32_t low = 0, high = 0, c
+    cdef int32_t k
+    for k in range(n_few):
+        c = value_at(column, columns.itemsize, few[k])
+        if k == 0 or c < low:
+            low = c
+        if k == 0 or c > high:
+            high = c
+    if low < high and mass_between(columns, dim, low, high) > 0:
+        return True
+    return node_range(&low, &high, node, columns, dim, work.ops)
+
+
 cdef double log_valid_weight(const NodeSet* node, const Work* work) noexcept nogil:
     """log of the sum of the weights of a node's valid columns, where that vanishes as a double."""
     cdef const Columns* columns = work.columns
@@ -152,22 +187,24 @@ cdef double log_rule(const NodeSet* node, int32_t dim, uint32_t code, const Work
     that is empty."""
     cdef const Columns* columns = work.columns
     cdef uint32_t low, high
-    cdef int32_t k, other, n_sure
+    cdef int32_t k, other, n_sure, n_few
+    cdef int64_t[FEW] few
     cdef double total, own
     if (node.n < 2 or not is_candidate(columns, dim)
             or not node_range(&low, &high, node, columns, dim, work.ops) or code < low or code >= high):
         return -INFINITY
     own = mass_between(columns, dim, code, code + 1) / mass_between(columns, dim, low, high)
+    n_sure = count_surely_valid(columns, node.n)
+    n_few = some_rows(few, node, columns) if n_sure < columns.n_candidates else 0
     if columns.weight == NULL:
-        n_sure = count_surely_valid(columns, node.n)
         total = n_sure
         for k in range(n_sure, columns.n_candidates):
-            total += node_range(&low, &high, node, columns, columns.by_ties[k], work.ops)
+            total += is_valid(few, n_few, node, columns.by_ties[k], work)
         return log(own / total)
     total = 0.0
     for k in range(columns.n_candidates):
         other = columns.candidates[k]
-        if surely_valid(columns, other, node.n) or node_range(&low, &high, node, columns, other, work.ops):
+        if surely_valid(columns, other, node.n) or is_valid(few, n_few, node, other, work):
             total += columns.weight[other]
     if total >= LEAST_WEIGHT and columns.weight[dim] >= LEAST_WEIGHT:
         return log(own * columns.weight[dim] / total)
