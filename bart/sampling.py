@@ -65,9 +65,9 @@ def sample(
     model : Model
         Data and priors.
     sampler : str, or TreeSampler such as CGM, ParticleGibbs, Cycle, or an object with their ``step``
-        Kernel applied to each tree in each sweep; a Cycle may end with JointLeaves. A text is read by
+        Kernel applied to each tree in each sweep; a Cycle may end with what acts between sweeps. A text is read by
         `parse_sampler`: "pg" is the paper's particle Gibbs. "auto": what `auto_sampler` chooses by the numbers of
-        trees, rows and columns.
+        trees and rows.
     n_burn : int
         Sweeps of each chain before its first kept draw.
     n_draws : int

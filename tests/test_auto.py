@@ -19,14 +19,14 @@ def test_every_choice_is_a_sampler_and_every_model_has_one():
     for choice in CHOICES:
         assert bart.format_sampler(bart.parse_sampler(choice.sampler)) == choice.sampler
         assert choice.ladder is None or isinstance(choice.ladder, bart.Ladder)
-    assert CHOICES[-1][2:] == (1, 1, 1)
+    assert CHOICES[-1][2:] == (1, 1)
 
 
 def test_the_first_choice_whose_sizes_are_reached_is_taken(monkeypatch):
-    rows = (Choice("cgm", None, n_trees=9), Choice("pg", LADDER, n_rows=50), Choice("rotate + cgm", None, n_dims=3),
+    rows = (Choice("cgm", None, n_trees=9), Choice("pg", LADDER, n_rows=50), Choice("rotate + cgm", None, 4, 20),
             Choice("growprune"))
     monkeypatch.setattr(auto, "CHOICES", rows)
-    cases = {(9, 50, 3): 0, (9, 10, 1): 0, (8, 50, 3): 1, (8, 49, 3): 2, (8, 49, 2): 3}
+    cases = {(9, 50, 3): 0, (9, 10, 1): 0, (8, 50, 3): 1, (8, 49, 3): 2, (8, 19, 3): 3, (3, 49, 2): 3}
     for (n_trees, *shape), expected in cases.items():
         model = bart.Model(*make_data(*shape), n_trees=n_trees)
         sampler, ladder = auto_sampler(model)

@@ -4,9 +4,11 @@ import multiprocessing
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
+from bart.kernels.columns import Domain
 from chain_helpers import child_environment
 
 import bart
@@ -137,6 +139,30 @@ def test_a_signal_handler_may_run_a_shared_sweep_within_one():
     said = subprocess.run([sys.executable, "-c", WITHIN_A_SWEEP], env=child_environment(), check=True, text=True,
                           stdout=subprocess.PIPE, timeout=300)
     assert said.stdout == "done\n"
+
+
+@pytest.mark.parametrize("make, counted", [("make_order", "argsort"), ("make_bins", "searchsorted")])
+def test_what_chains_on_threads_share_is_made_once(make, counted, monkeypatch):
+    """Arrays that a second thread made would replace, and free, those that the first one's kernels read."""
+    def run(n_threads):
+        domain, calls, made = Domain(bart.RankCodes(X), bart.TreePrior()), [], getattr(np, counted)
+
+        def slow(*args, **options):
+            calls.append(args)
+            time.sleep(0.01)
+            return made(*args, **options)
+
+        monkeypatch.setattr(np, counted, slow)
+        threads = [threading.Thread(target=getattr(domain, make)) for _ in range(n_threads)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        monkeypatch.setattr(np, counted, made)
+        return len(calls)
+
+    X = np.random.default_rng(0).random((50, 3))
+    assert run(4) == run(1) > 0
 
 
 def test_more_threads_than_work():

@@ -13,13 +13,12 @@ AUTO = "auto"
 
 
 class Choice(NamedTuple):
-    """A sampler and its ladder, for models with at least so many trees, rows and columns."""
+    """A sampler and its ladder, for models with at least so many trees and rows."""
 
     sampler: str
     ladder: Ladder | None = None
     n_trees: int = 1
     n_rows: int = 1
-    n_dims: int = 1
 
 
 # The first row whose sizes the model reaches is taken; every model reaches those of the last one.
@@ -37,7 +36,7 @@ CHOICES = (
 
 
 def auto_sampler(model):
-    """The sampler "auto" of a model: a function of its numbers of trees, rows and columns alone.
+    """The sampler "auto" of a model: a function of its numbers of trees and rows alone.
 
     There is no ladder beside it where the model's outcome has latent variables (see `resolve_ladder`).
 
@@ -58,7 +57,7 @@ def auto_sampler(model):
     """
     if not isinstance(model, Model):
         raise TypeError(f"model must be a Model, got {type(model).__name__}")
-    sizes = (model.n_trees, model.dataset.n_rows, model.dataset.n_dims)
+    sizes = (model.n_trees, model.dataset.n_rows)
     found = next(choice for choice in CHOICES
                  if all(size >= least for size, least in zip(sizes, choice[2:], strict=True)))
     return parse_sampler(found.sampler), found.ladder if model.outcome is None else None

@@ -101,7 +101,7 @@ class Cycle(Composition):
 
     def step(self, state, target, params, rng):
         if self._of_sweeps:
-            raise ValueError(f"{self._of_sweeps[0]!r} redraws leaf values of all trees between sweeps: "
+            raise ValueError(f"{self._of_sweeps[0]!r} acts on all trees between sweeps: "
                              "Ensemble and sample run it, a step on one tree cannot")
         return super().step(state, target, params, rng)
 

@@ -22,15 +22,17 @@ class Slide(BetweenSweeps):
     n_gaps : int
         Neighbouring gaps of a column in a window.
     n_rows : int
-        Training rows in a window, about, where n_gaps gaps hold fewer; it never has more than 64 gaps.
+        Training rows in a window, about, where n_gaps gaps hold fewer. It never has more than 64 gaps and, beyond two,
+        no more than hold some eighth of all rows, or some 1000.
 
     Notes
     -----
     One rule after the other, given all leaf values: of w neighbouring gaps, the rule's own at a uniform place among
     them, one is drawn by prior times likelihood, and accepted by the prior of what hangs below, as rows that change
-    sides change what can be split there. Only the rows in the window are read, however many there are, so that a slide
-    costs little beside the sweep. Given the other trees a cut moves by a few rows at a time, and a sweep changes few
-    of them: most of what f forgets slowly is where the cuts are.
+    sides change what can be split there. The rows in the window are read, and, where a rule with others below it moves,
+    what tells which columns these rows can be split by: on continuous columns little beside a sweep, on hundreds of
+    columns full of ties more than one (``every=10``). Given the other trees a cut moves by a few rows at a time, and a
+    sweep changes few of them: most of what f forgets slowly is where the cuts are.
 
     See `Levels` for when it is done. Rules above nodes of depth 13 or more stay.
     """
