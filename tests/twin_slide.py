@@ -94,7 +94,7 @@ class Slide:
         """Cuts of a window among n; of the data alone."""
         n_rows = self.problem.n_rows
         wanted = min(MOST_CUTS, max(self.n_gaps, self.n_rows * n // n_rows))
-        return min(wanted, max(2, max(n_rows // 8, 1000) * n // n_rows))
+        return min(wanted, max(2, 1000 * n // n_rows))
 
     def look(self, tree, values, residual, path):
         """What a slide of the node at a path needs to know."""

@@ -19,7 +19,7 @@ from bart.kernels.workspace cimport Work, reserve_leaves
 
 cdef enum:
     MOST_GAPS = 64          # of a window
-    MANY = 1000             # rows: a window of more than two gaps holds an eighth of them all, or so many, about
+    MANY = 1000             # rows that a window of more than two gaps holds at most, about
 
 # A node whose cut slides, and what does not change while it does.
 cdef struct Slid:
@@ -141,8 +141,7 @@ cdef int32_t draw_gap(const Slid* s, int32_t old, bitgen_t* rng) noexcept nogil:
     cdef double change, top = 0.0, total = 0.0, all_mass, share, at
     cdef int64_t left, n_crossing
     width = <int32_t>min(<int64_t>MOST_GAPS, max(<int64_t>s.least_gaps, s.least_rows * n_gaps // columns.n_rows))
-    width = <int32_t>min(<int64_t>width, max(<int64_t>2, max(columns.n_rows // 8, <int64_t>MANY) * n_gaps
-                                             // columns.n_rows))
+    width = <int32_t>min(<int64_t>width, max(<int64_t>2, <int64_t>MANY * n_gaps // columns.n_rows))
     first = old - (0 if MUTANT(74) else <int32_t>below(width, rng))
     last = min(first + width, n_gaps) - 1
     first = max(first, 0)

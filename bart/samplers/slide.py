@@ -23,7 +23,7 @@ class Slide(BetweenSweeps):
         Neighbouring gaps of a column in a window.
     n_rows : int
         Training rows in a window, about, where n_gaps gaps hold fewer. It never has more than 64 gaps and, beyond two,
-        no more than hold some eighth of all rows, or some 1000.
+        no more than hold some 1000 rows.
 
     Notes
     -----
