@@ -1,7 +1,7 @@
 """Slide: the cut of a rule drawn anew among its neighbours, leaf values as they are."""
 
 from libc.math cimport INFINITY, exp, isnan, log
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 from numpy.random cimport bitgen_t
 from bart.kernels.columns cimport (Columns, count_surely_valid, gap_at, log_stop_at, place_of_gap, predicate_of,
@@ -14,7 +14,7 @@ from bart.kernels.splits cimport log_rule
 from bart.kernels.state cimport TreeState, check_status
 from bart.kernels.subtrees cimport list_internal
 from bart.kernels.tree cimport NONE, Node, Tree, breadth_first, is_leaf, is_prunable
-from bart.kernels.types cimport ABOVE, AT_MOST, MUTANT, value_at
+from bart.kernels.types cimport ABOVE, AT_MOST, MUTANT, put_at, value_at
 from bart.kernels.workspace cimport Work, reserve_leaves
 
 cdef enum:
@@ -274,12 +274,7 @@ cdef void move_rows(const Slid* s, const uint32_t* rows, int64_t n, int32_t sour
         leaf = &tree.nodes[reached(tree, to, s.work.columns, row)]
         if not MUTANT(77):
             s.r[row] += tree.nodes[tree.leaf_node[label]].value - leaf.value
-        if tree.itemsize == 1:
-            (<uint8_t*>tree.labels)[row] = <uint8_t>leaf.leaf
-        elif tree.itemsize == 2:
-            (<uint16_t*>tree.labels)[row] = <uint16_t>leaf.leaf
-        else:
-            (<uint32_t*>tree.labels)[row] = <uint32_t>leaf.leaf
+        put_at(tree.labels, tree.itemsize, row, leaf.leaf)
 
 
 cdef void slide_node(Slid* s, bitgen_t* rng) noexcept nogil:

@@ -29,6 +29,15 @@ cdef inline uint32_t value_at(const void* column, int32_t itemsize, int64_t row)
         return (<const uint16_t*>column)[row]
     return (<const uint32_t*>column)[row]
 
+cdef inline void put_at(void* column, int32_t itemsize, int64_t row, uint32_t value) noexcept nogil:
+    """Write one entry of a column, which must hold it."""
+    if itemsize == 1:
+        (<uint8_t*>column)[row] = <uint8_t>value
+    elif itemsize == 2:
+        (<uint16_t*>column)[row] = <uint16_t>value
+    else:
+        (<uint32_t*>column)[row] = value
+
 cdef inline bint satisfies(const Predicate* where, int32_t n_where, int64_t row) noexcept nogil:
     """Whether a row satisfies all predicates."""
     cdef int32_t k

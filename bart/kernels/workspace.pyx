@@ -3,7 +3,7 @@
 import numpy as np
 
 from libc.math cimport log
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from bart.kernels.columns cimport Columns, Domain, code_at
@@ -13,7 +13,7 @@ from bart.kernels.pool cimport pool_free
 from bart.kernels.rowops cimport LANES, rowops
 from bart.kernels.suffstat cimport forget_log_terms
 from bart.kernels.tree cimport NONE, ROOT, Node, Tree
-from bart.kernels.types cimport MUTANT, NO_MEMORY, OK, Predicate
+from bart.kernels.types cimport MUTANT, NO_MEMORY, OK, Predicate, put_at
 
 # Of the sum of all weights to the least. A node's weight and sum are often its parent's less its sibling's: beyond,
 # light rows drown in rounding. What rounding does to log L is some 1e-16 of sum(weights) leaf_var / sigma2, light rows
@@ -222,12 +222,7 @@ cdef void label_rows(Tree* tree, const Columns* columns) noexcept nogil:
         i = ROOT
         while tree.nodes[i].left != NONE:
             i = tree.nodes[i].left + (code_at(columns, tree.nodes[i].dim, row) > tree.nodes[i].code)
-        if tree.itemsize == 1:
-            (<uint8_t*>tree.labels)[row] = <uint8_t>tree.nodes[i].leaf
-        elif tree.itemsize == 2:
-            (<uint16_t*>tree.labels)[row] = <uint16_t>tree.nodes[i].leaf
-        else:
-            (<uint32_t*>tree.labels)[row] = <uint32_t>tree.nodes[i].leaf
+        put_at(tree.labels, tree.itemsize, row, tree.nodes[i].leaf)
 
 
 cdef int keep_nodes(Work* work, const Tree* tree) noexcept nogil:
