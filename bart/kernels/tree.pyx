@@ -1,11 +1,11 @@
 """One tree: its nodes, and the leaf number of every training row."""
 
 from libc.math cimport NAN
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from bart.kernels.memory cimport grow
-from bart.kernels.types cimport NO_MEMORY, OK
+from bart.kernels.types cimport NO_MEMORY, OK, put_at, value_at
 
 
 cdef int tree_init(Tree* tree, int64_t n_rows) noexcept nogil:
@@ -44,18 +44,13 @@ cdef int labels_reserve(Tree* tree, int32_t n_leaves) noexcept nogil:
     cdef int32_t itemsize = 1 if n_leaves <= 0x100 else 2 if n_leaves <= 0x10000 else 4
     cdef void* wide
     cdef int64_t i
-    cdef uint32_t label
     if itemsize <= tree.itemsize:
         return OK
     wide = malloc(tree.n_rows * itemsize)
     if wide == NULL:
         return NO_MEMORY
     for i in range(tree.n_rows):
-        label = (<uint8_t*>tree.labels)[i] if tree.itemsize == 1 else (<uint16_t*>tree.labels)[i]
-        if itemsize == 2:
-            (<uint16_t*>wide)[i] = <uint16_t>label
-        else:
-            (<uint32_t*>wide)[i] = label
+        put_at(wide, itemsize, i, value_at(tree.labels, tree.itemsize, i))
     free(tree.labels)
     tree.labels = wide
     tree.itemsize = itemsize
