@@ -7,8 +7,8 @@
 A row moves in its bits (on a kind of machine with stored hashes: the traces of its first three stored seeds are no
 longer the same) or in its law: 50 new seeds against the 50 stored ones by the two-sample Kolmogorov-Smirnov test have
 p < 1e-4 in a quantity, and 500 further seeds have it again in the same quantity. By simulation of continuous laws
-both happen by chance with probability 7e-6 in one quantity, so in one of the four quantities of the 37 rows with
-probability 1e-3; less where a quantity counts in few steps, as in the short rows.
+both happen by chance with probability 7e-6 in one quantity, so in one of the four quantities of the 39 rows with
+probability 1.1e-3; less where a quantity counts in few steps, as in the short rows.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 The data set of a row is fixed. Between data sets the effective size and the log-likelihood differ far more than
 between chains on one of them, and the Kolmogorov-Smirnov test would see little else: two samples of 50 chains on one
-data set differ by the samplers alone. The rows together still hold six data sets, sixteen samplers and four starts.
+data set differ by the samplers alone. The rows together still hold six data sets, seventeen samplers and four starts.
 
 What 50 seeds against 50 see at p < 1e-4: a shift of the log of the ESS by 1.25 of its standard deviations with
 probability 0.9, by 1.0 with 0.6 (lognormal ESS, simulated with the two-sample Kolmogorov-Smirnov test, 600 pairs or
@@ -45,6 +45,7 @@ BEYOND = {
     "pg subtree": "pg(n_particles=5, region=subtree, proposal=optimal)",
     "cycle": "local + perturb + rotate + splice",
     "recut": "cgm + recut(subset=2) + recut(subset=None)",
+    "between": "cgm + transpose + slide + levels",
 }
 QUANTITIES = ("ess", "log_likelihood", "n_leaves", "tree_changed")
 
