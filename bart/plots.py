@@ -162,7 +162,7 @@ def intervals(prediction, truth, ax=None):
     prediction : Prediction
         Of ``post.predict(X, interval=...)``: of f against a known f, or with ``kind="outcome"`` against y.
     truth : array-like, shape (n,)
-        In the units of y.
+        In the units of the prediction.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -186,8 +186,8 @@ def intervals(prediction, truth, ax=None):
                    label=f"{label}: {hits.sum()} of {len(truth)} ({hits.mean():.1%})")  # fmt: skip
     ends = [truth.min(), truth.max()]
     ax.plot(ends, ends, color="0.35", linewidth=0.9, linestyle="--", zorder=1)
-    ax.set_xlabel("truth (units of y)")
-    ax.set_ylabel("posterior mean and interval (units of y)")
+    ax.set_xlabel("truth")
+    ax.set_ylabel("posterior mean and interval")
     ax.legend(fontsize=8, frameon=False, loc="upper left")
     tidy(ax)
     return ax
