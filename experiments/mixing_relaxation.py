@@ -33,8 +33,8 @@ __all__ = ["main", "relax", "rho", "states"]
 NAME = "mixing_relaxation"
 DATA_SEEDS = mixing_friedman.PROBLEMS | mixing_real.PROBLEMS
 PROBLEMS = [name for name in DATA_SEEDS if name != "CaliforniaHouses-all"]
-SYSTEMS = ("growprune", "cgm", "pg(n_particles=10)", "local(subset=1)", "local(subset=1) + perturb",
-           "local(subset=1) + recut", "local(subset=1) + recut + levels", "local(subset=4) + recut + levels")
+SYSTEMS = ("growprune", "cgm", "pg(n_particles=10)", "local(subset=1)", "local(subset=1) + recut + levels",
+           "growprune + slide + levels", "auto")
 REFERENCE = "local(subset=1) + recut + levels"
 LAGS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 N_CHAINS, N_POINTS, N_RECORDS = 4, 50, 8000
