@@ -4,8 +4,8 @@ The stored numbers came from the code itself, so that they show change and not e
 the comparison with runs of the authors' scripts at the end; the effective size behind the numbers is compared with
 coda's own values in `test_diagnostics.py`.
 
-By chance a row fails in law with probability 3e-5, one of all 39 with 1.1e-3 (see `golden/regress.py`); a comparison with
-the authors fails with 2e-4, all three with 6e-4.
+By chance a row fails in law with probability 3e-5, one of all 39 with 1.1e-3 (see `golden/regress.py`); a comparison
+with the authors fails with 2e-4, all three with 6e-4.
 """
 
 import json
