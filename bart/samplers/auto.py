@@ -21,14 +21,17 @@ class Choice(NamedTuple):
     n_rows: int = 1
 
 
+# Three quarters of the moves grow and prune: they change how many leaves there are and what is split.
+_CGM = "cgm(move_probs=(0.375, 0.375, 0.125, 0.125))"
+
 # The first row whose sizes the model reaches is taken; every model reaches those of the last one.
-# Many trees: CGM's moves, three quarters of them grow and prune, change how many leaves there are and what is split;
-# slide moves the cuts, levels what the values of trees have in common, both of which else stay for hundreds and
-# thousands of sweeps. With few rows a slide costs up to seven sweeps, so that it comes less often. Few trees: splice,
-# and tempering, let a single tree leave its mode, and transpose exchanges its upper rules.
+# Many trees: slide moves the cuts, levels what the values of trees have in common, both of which else stay for hundreds
+# and thousands of sweeps. With few rows and many columns full of ties a slide costs seven GrowPrune sweeps, so that it
+# comes less often. Few trees: splice, and tempering, let a single tree leave its mode, and transpose exchanges its
+# upper rules.
 CHOICES = (
-    Choice("cgm(move_probs=(0.375, 0.375, 0.125, 0.125)) + slide(every=2) + levels", n_trees=20, n_rows=500),
-    Choice("cgm(move_probs=(0.375, 0.375, 0.125, 0.125)) + slide(every=10) + levels", n_trees=20),
+    Choice(f"{_CGM} + slide(every=2) + levels", n_trees=20, n_rows=500),
+    Choice(f"{_CGM} + slide(every=10) + levels", n_trees=20),
     Choice("local + cgm + splice + levels", n_trees=4),
     Choice("cgm + splice + transpose", ladder=Ladder(n_rungs=24, t_min=0.25, every=2), n_rows=1000),
     Choice("cgm + splice + transpose", ladder=Ladder(n_rungs=12, t_min=0.2, every=2)),
