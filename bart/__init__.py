@@ -25,6 +25,7 @@ from .samplers import (
     ParticleGibbs,
     Perturb,
     Recut,
+    Reroute,
     Rotate,
     Slide,
     Splice,
@@ -44,8 +45,8 @@ from .trees import Forest
 __all__ = [
     "CGM", "ChiK", "Cycle", "Dataset", "Dirichlet", "Ensemble", "Forest", "GrowPrune", "JointLeaves", "Ladder",
     "LeafPrior", "Levels", "Local", "Mixture", "Model", "NoisePrior", "Outcome", "ParticleGibbs", "Perturb",
-    "Posterior", "Probit", "RankCodes", "Recut", "Rotate", "RunState", "Slide", "Splice", "StepInfo", "StepParams",
-    "StopSampling", "Targets", "Transpose", "TreePrior", "TreeSampler", "TreeState", "auto_sampler",
+    "Posterior", "Probit", "RankCodes", "Recut", "Reroute", "Rotate", "RunState", "Slide", "Splice", "StepInfo",
+    "StepParams", "StopSampling", "Targets", "Transpose", "TreePrior", "TreeSampler", "TreeState", "auto_sampler",
     "draw_leaf_values", "effective_size", "format_sampler", "load", "parse_sampler", "permutation_null", "resume",
     "sample",
 ]

@@ -14,6 +14,7 @@ from twin_transpose import Transpose as TransposeTwin
 from twins import CGM as CGMTwin
 from twins import GrowPrune as GrowPruneTwin
 from twins_rules import Perturb as PerturbTwin
+from twins_rules import Reroute as RerouteTwin
 from twins_rules import Rotate as RotateTwin
 from twins_rules import Splice as SpliceTwin
 
@@ -28,6 +29,7 @@ from bart.samplers import (
     ParticleGibbs,
     Perturb,
     Recut,
+    Reroute,
     Rotate,
     Splice,
     StepParams,
@@ -44,6 +46,7 @@ PAIRS = {
     "local": (Local, LocalTwin),
     "recut": (Recut, RecutTwin),
     "transpose": (Transpose, TransposeTwin),
+    "reroute": (Reroute, RerouteTwin),
 }
 
 

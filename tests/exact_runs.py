@@ -9,7 +9,21 @@ from compiled import make_params, make_state
 from oracle import Problem
 
 import bart
-from bart import CGM, Cycle, GrowPrune, Local, Mixture, ParticleGibbs, Perturb, Recut, Rotate, Slide, Splice, Transpose
+from bart import (
+    CGM,
+    Cycle,
+    GrowPrune,
+    Local,
+    Mixture,
+    ParticleGibbs,
+    Perturb,
+    Recut,
+    Reroute,
+    Rotate,
+    Slide,
+    Splice,
+    Transpose,
+)
 
 CASES = {case["name"]: case
          for case in json.loads((Path(__file__).parent / "golden" / "tiny_posteriors.json").read_text())}
@@ -48,6 +62,7 @@ SAMPLERS = {
     "cycle local recut": Cycle(Local(), Recut()),
     "cycle growprune recut all": Cycle(GrowPrune(), Recut(subset=None)),
     "cycle cgm splice transpose": Cycle(CGM(), Splice(), Transpose()),
+    "cycle cgm reroute": Cycle(CGM(), Reroute()),
     "mixture local / subtree optimal": Mixture((0.7, Local()), (0.3, _SUBTREE)),
 }
 # Of whole chains alone: what acts between sweeps makes no single steps.

@@ -25,6 +25,7 @@ IRREDUCIBLE = {
     "local-slot": bart.Local(subset=2, descend=0.7),
     "recut": bart.Cycle(bart.Local(subset=2), bart.Recut()),
     "transpose": bart.Cycle(bart.CGM(), bart.Splice(), bart.Transpose()),
+    "reroute": bart.Cycle(bart.CGM(), bart.Reroute()),
     "mixture": bart.Mixture((0.7, bart.Cycle(bart.Local(), bart.Perturb(), bart.Rotate())),
                             (0.3, bart.ParticleGibbs(3, region="subtree", proposal="optimal", subset=1))),
 }

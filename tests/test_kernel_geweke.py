@@ -30,6 +30,7 @@ SAMPLERS = {
                             (0.3, bart.ParticleGibbs(3, region="subtree"))),
     "recut": bart.Cycle(bart.Local(subset=1), bart.Recut(), bart.Recut(None)),
     "transpose": bart.Cycle(bart.CGM(), bart.Transpose()),
+    "reroute": bart.Cycle(bart.CGM(), bart.Reroute()),
     "all-joint": bart.Cycle(bart.Local(), bart.ParticleGibbs(2, proposal="optimal", region="subtree"),
                             bart.JointLeaves(every=2)),
 }

@@ -30,6 +30,7 @@ SAMPLERS = {
     "local-slot": bart.Local(descend=0.7),
     "recut": bart.Cycle(bart.Local(subset=1), bart.Recut(subset=2)),
     "transpose": bart.Cycle(bart.CGM(), bart.Splice(), bart.Transpose()),
+    "reroute": bart.Cycle(bart.CGM(), bart.Reroute()),
     "cycle": bart.Cycle(bart.Local(), bart.Perturb(), bart.Rotate(), bart.ParticleGibbs(4, region="subtree")),
 }
 # Ties, and 0.41 and 0.45 lie between two of four cut points of the grid.

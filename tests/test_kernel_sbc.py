@@ -31,7 +31,7 @@ HEAVY = {
     "optimal-subset": (bart.ParticleGibbs(2, proposal="optimal", subset=1, prior_share=0.3), 60),
     "subtree-optimal": (bart.ParticleGibbs(2, proposal="optimal", region="subtree", ess_threshold=0.0,
                                            final="forced"), 20),
-    "transpose": (bart.Cycle(bart.CGM(), bart.Splice(), bart.Transpose()), 40),
+    "transpose": (bart.Cycle(bart.CGM(), bart.Splice(), bart.Transpose(), bart.Reroute()), 40),
     "slide": (bart.Cycle(bart.GrowPrune(), bart.Slide(every=1)), 100),
     "mixture": (bart.Mixture((0.5, bart.Local(subset=1)), (0.5, bart.ParticleGibbs(3, region="subtree"))), 60),
 }

@@ -88,7 +88,7 @@ def fixed_step(problem, sampler, tree, seed):
     return info.log_ratio, state.structure, state.leaf_values
 
 
-@pytest.mark.parametrize("kind", ["growprune", "cgm", "perturb", "splice", "local", "recut"])
+@pytest.mark.parametrize("kind", ["growprune", "cgm", "perturb", "splice", "reroute", "local", "recut"])
 def test_integer_weights_are_repeated_rows_to_a_fixed_tree(kind, rng):
     """Ratios of moves (to 1e-9 where integers stand for targets) and leaf values to 1e-11."""
     moved = 0
@@ -150,7 +150,7 @@ def test_starts_take_weights(init, seed):
 @pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-3-multinomial-None-plain", "pg-5-systematic-0.5-forced",
                                      "pg-optimal", "pg-optimal-subset-2", "pg-optimal-mixed", "pg-subtree-forced",
                                      "pg-subtree-optimal-mixed", "local", "local-subset-2", "splice",
-                                     "recut-cells", "cycle-pg-grow-cgm", "cycle-of-mixture"])
+                                     "recut-cells", "reroute", "cycle-pg-grow-cgm", "cycle-of-mixture"])
 def test_twins_on_random_data(n, sampler, rng):
     kind, options = TWINS[sampler]
     run_chain(weigh(random_problem(n, rng), uneven(n, rng)), kind, options, rng, 15)
@@ -164,7 +164,7 @@ def test_twins_on_larger_data(sampler, rng):
     run_chain(weigh(larger_problem(300, rng), uneven(300, rng)), kind, options, rng, 15)
 
 
-@pytest.mark.parametrize("sampler", ["cgm", "pg-subtree-forced", "local", "recut-cells", "splice"])
+@pytest.mark.parametrize("sampler", ["cgm", "pg-subtree-forced", "local", "recut-cells", "splice", "reroute"])
 def test_twins_on_weights_of_twelve_orders(sampler, rng):
     """Light rows beside heavy ones: the same decisions, ratios to 1e-9."""
     kind, options = TWINS[sampler]

@@ -23,7 +23,7 @@ LEVEL = 1e-5
 
 LOCAL = {"growprune": ("growprune", {}), "growprune-.3": ("growprune", {"p_grow": 0.3}), "cgm": ("cgm", {}),
          "cgm-unequal": ("cgm", {"move_probs": (0.25, 0.25, 0.40, 0.10)}), "perturb": ("perturb", {}),
-         "rotate": ("rotate", {}), "splice": ("splice", {})}
+         "rotate": ("rotate", {}), "splice": ("splice", {}), "reroute": ("reroute", {})}
 SIZES = [(2, None), (2, 0.9), (3, None), (3, 0.6), (5, 0.0), (10, None)]
 PARTICLES = {
     f"pg-{c}-{scheme}-{t}-{final}": ("pg", {"n_particles": c, "resampling": scheme, "ess_threshold": t,
@@ -129,9 +129,9 @@ def test_optimal_and_subtree_moves_leave_the_posterior_invariant(sampler, name, 
 
 
 @pytest.mark.parametrize("name", ["line", "triple", "grid"])
-@pytest.mark.parametrize("sampler", ["growprune", "cgm", "perturb", "rotate", "splice", "pg-2-multinomial-None-plain",
-                                     "pg-2-systematic-0.9-forced", "pg-2-killing-None-forced", "pg-optimal-2",
-                                     "pg-optimal-2-subset-1", "pg-subtree-2", "pg-subtree-optimal-2",
+@pytest.mark.parametrize("sampler", ["growprune", "cgm", "perturb", "rotate", "splice", "reroute",
+                                     "pg-2-multinomial-None-plain", "pg-2-systematic-0.9-forced",
+                                     "pg-2-killing-None-forced", "pg-optimal-2", "pg-optimal-2-subset-1", "pg-subtree-2", "pg-subtree-optimal-2",
                                      "local-cells", "local-subset-1", "recut", "recut-subset-1", "cycle-cgm-pg",
                                      "cycle-of-mixture", "mixture-of-cycle"])
 def test_a_step_has_the_enumerated_law(sampler, name, rng):

@@ -101,7 +101,7 @@ SAMPLERS = {
 HEAVY = {
     "cgm": bart.CGM(),
     "recut": bart.Cycle(bart.Local(), bart.Recut()),
-    "splice": bart.Splice(),
+    "splice": bart.Cycle(bart.Splice(), bart.Reroute()),
     "joint-each": bart.Cycle(bart.Local(), bart.JointLeaves(every=1)),
     "mixture": bart.Mixture((0.5, bart.CGM()), (0.5, bart.ParticleGibbs(2))),
 }

@@ -65,6 +65,18 @@ def test_splice_by_hand(rng):
     assert visits(line(1), None, bart.Splice(), rng) == {("delete", 0), ("insert", 0)}
 
 
+def test_reroute_by_hand(rng):
+    tree = (0, 1, (0, 0, None, None), None)
+    # The root's cut may pass row 2, or row 1 and empty its leaf: rules are asked of four and two rows. A new node for
+    # row 2 goes where three or two rows then are, or nowhere, by a rule that would take others with it, or for want
+    # of one. The child's cut cannot move.
+    found = visits(line(4), tree, bart.Reroute(), rng, 3000)
+    assert found == {("shift", 6), ("shift", 0), ("absorb", 6), ("shed", 9), ("shed", 8), ("shed", 3), ("shed", 0)}
+    assert visits(line(4), (0, 1, None, None), bart.Reroute(), rng) == {("shift", 4), ("shift", 0), ("shed", 7),
+                                                                        ("shed", 3)}
+    assert visits(line(4), None, bart.Reroute(), rng) == {("shift", 0)}
+
+
 def test_transpose_by_hand(rng):
     X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     square = Problem(X, [0.3, -0.2, 0.5, 0.1], 1.0, 1.0)

@@ -18,6 +18,7 @@ PARSED = {
     "recut": bart.Recut(),
     "recut(subset=None)": bart.Recut(None),
     "cgm + splice + transpose": bart.Cycle(bart.CGM(), bart.Splice(), bart.Transpose()),
+    "cgm + splice + transpose + reroute": bart.Cycle(bart.CGM(), bart.Splice(), bart.Transpose(), bart.Reroute()),
     "local + recut(subset=2)": bart.Cycle(bart.Local(), bart.Recut(2)),
     "joint(every=7)": bart.JointLeaves(7),
     "levels(every=2)": bart.Levels(2),

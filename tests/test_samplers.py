@@ -22,6 +22,7 @@ SAMPLERS = {
     "splice": bart.Splice(),
     "recut": bart.Recut(subset=None),
     "transpose": bart.Transpose(),
+    "reroute": bart.Reroute(),
     "pg": bart.ParticleGibbs(4),
     "pg-killing": bart.ParticleGibbs(3, "killing", 0.5, "forced", max_stages=1000),
     "authors": bart.ParticleGibbs(4, bookkeeping="authors"),
@@ -81,9 +82,9 @@ def test_repr_makes_the_same_sampler(sampler):
 
 def test_names_and_plans():
     kinds = (bart.GrowPrune, bart.CGM, bart.ParticleGibbs, bart.Perturb, bart.Rotate, bart.Local, bart.Splice,
-             bart.Recut, bart.Transpose)
+             bart.Recut, bart.Transpose, bart.Reroute)
     assert [kind.name for kind in kinds] == ["growprune", "cgm", "pg", "perturb", "rotate", "local", "splice", "recut",
-                                             "transpose"]
+                                             "transpose", "reroute"]
     for sampler in SAMPLERS.values():
         assert isinstance(sampler, bart.TreeSampler) and isinstance(sampler.plan(), KernelPlan)
     assert bart.TreeSampler().plan() is None
@@ -111,7 +112,7 @@ def test_what_a_step_says_is_true(sampler, rng):
         moves.add(info.move)
     known = {"growprune": {"grow", "prune"}, "cgm": {"grow", "prune", "change", "swap"}, "perturb": {"perturb"},
              "rotate": {"rotate"}, "local": {"local"}, "splice": {"insert", "delete"}, "recut": {"recut"},
-             "transpose": {"transpose"}}
+             "transpose": {"transpose"}, "reroute": {"shift"}}
     assert moves == known.get(sampler, {"pg"})
 
 

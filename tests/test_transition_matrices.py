@@ -10,7 +10,7 @@ from tiny import PROBLEMS
 from twin_particles import ParticleGibbs
 from twin_random import outcomes, transition_matrix
 from twins import CGM, GrowPrune, nodes_of
-from twins_rules import Perturb, Rotate, Splice, rotate
+from twins_rules import Perturb, Reroute, Rotate, Splice, rotate
 
 LOCAL = {
     "growprune": lambda problem: GrowPrune(problem),
@@ -20,7 +20,8 @@ LOCAL = {
     "splice": lambda problem: Splice(problem),
 }
 # Not irreducible: the posterior is one of their invariant laws.
-RULES = {"perturb": lambda problem: Perturb(problem), "rotate": lambda problem: Rotate(problem)}
+RULES = {"perturb": lambda problem: Perturb(problem), "rotate": lambda problem: Rotate(problem),
+         "reroute": lambda problem: Reroute(problem)}
 # At C = 2 an effective size is at least 1 = .5 C, so that only .9 ever mixes resampling with none.
 SETTINGS = list(product(("multinomial", "systematic", "killing"), (None, 0.9, 0.5, 0.0), ("plain", "forced")))
 FEW = [("multinomial", None, "plain"), ("systematic", 0.9, "forced"), ("killing", None, "forced")]
@@ -110,15 +111,15 @@ def test_swap_exchanges_both_children_that_share_a_rule():
     assert set(law) <= {same, (1, 0, (0, 0, None, None), (0, 0, None, None))}
 
 
-@pytest.mark.parametrize("kernel, least", [("perturb", 9), ("rotate", 9)])
-def test_perturb_and_rotate_move_most_problems(kernel, least):
+@pytest.mark.parametrize("kernel, share", [("perturb", 0.05), ("rotate", 0.05), ("reroute", 0.03)])
+def test_moves_of_rules_move_most_problems(kernel, share):
     """Else their invariance says nothing: the share of the posterior that a step moves."""
     moved = {}
     for name, make in PROBLEMS.items():
         problem = make()
         post = problem.posterior()
         moved[name] = 1 - post.p @ np.diag(transition_matrix(RULES[kernel](problem), post.trees))
-    assert sum(share > 0.05 for share in moved.values()) >= least, moved
+    assert sum(one > share for one in moved.values()) >= 9, moved
 
 
 def test_rotations_undo_each_other_and_keep_the_partition():
@@ -149,6 +150,18 @@ def test_splices_undo_each_other():
             if tree and new and n_leaves(new) > n_leaves(tree):
                 inside += (new[2] is None) != (new[3] is None) and tree in new[2:]
     assert inside > 50
+
+
+def test_reroutes_undo_each_other():
+    """Every tree that a step reaches may step back; leaves come and go where the root's cut moves, too."""
+    problem = PROBLEMS["terrace"]()
+    twin, moved = Reroute(problem), 0
+    laws = {tree: twin.law(tree) for tree in problem.posterior().trees}
+    for tree, law in laws.items():
+        for new in law:
+            assert laws[new].get(tree, 0.0) > 0
+            moved += new is not None and n_leaves(new) > n_leaves(tree) and new[:2] != tree[:2]
+    assert moved > 50
 
 
 def edges_of_one_dimension(tree):

@@ -18,7 +18,7 @@ from twin_transpose import MUTANTS as TRANSPOSE_TWIN_MUTANTS
 from twin_transpose import Transpose
 from twins import CGM, MUTANTS, GrowPrune, draw_rule
 from twins_rules import MUTANTS as RULE_MUTANTS
-from twins_rules import Perturb, Rotate, Splice
+from twins_rules import Perturb, Reroute, Rotate, Splice
 
 WEIGHTS = [(0.5, 0.5), (0.05, 0.95), (0.2, 0.5, 0.3), (0.7, 0.1, 0.15, 0.05), (1 / 3, 1 / 3, 1 / 3),
            (1.0, 0.0, 0.0), (0.0, 0.4, 0.6)]
@@ -42,6 +42,8 @@ PERTURB_MUTANTS = {"mass of the codes left out": "line", "interval around the ol
 # Four rows in a line are too few to see the first.
 ROTATE_MUTANTS = {"parent first": "long_line", "always accepted": "line", "depths left out": "terrace",
                   "rules left out": "terrace"}
+REROUTE_MUTANTS = {"masses of the cells left out": "line", "places counted after it": "line",
+                   "internal nodes not counted": "line", "coin left out": "line"}
 SPLICE_MUTANTS = {"pairs before the move": "line", "side left out": "line", "depths not shifted": "line"}
 PARTICLE_MUTANTS = {
     "reference outside the pool": ("line", {}),
@@ -130,6 +132,12 @@ def test_mutants_of_splice_are_caught(mutant):
     assert gap(Splice(problem, mutant=mutant), problem) > 1e-6
 
 
+@pytest.mark.parametrize("mutant", REROUTE_MUTANTS)
+def test_mutants_of_reroute_are_caught(mutant):
+    problem = PROBLEMS[REROUTE_MUTANTS[mutant]]()
+    assert gap(Reroute(problem, mutant=mutant), problem) > 1e-6
+
+
 @pytest.mark.parametrize("mutant", PARTICLE_MUTANTS)
 def test_mutants_of_particle_gibbs_are_caught(mutant):
     name, options = PARTICLE_MUTANTS[mutant]
@@ -182,6 +190,7 @@ def test_every_mutant_is_tested():
     assert set(PERTURB_MUTANTS) == set(RULE_MUTANTS["Perturb"])
     assert set(ROTATE_MUTANTS) == set(RULE_MUTANTS["Rotate"])
     assert set(SPLICE_MUTANTS) == set(RULE_MUTANTS["Splice"])
+    assert set(REROUTE_MUTANTS) == set(RULE_MUTANTS["Reroute"])
     assert set(OPTIMAL_MUTANTS) == set(MUTANTS["optimal"])
     assert set(SUBTREE_MUTANTS) == set(MUTANTS["subtree"])
     assert set(LOCAL_TWIN_MUTANTS) == set(MUTANTS["Local"])
@@ -307,7 +316,8 @@ TWINS = {"growprune": lambda p: GrowPrune(p), "cgm": lambda p: CGM(p)} | {
     "pg-optimal": lambda p: ParticleGibbs(p, 2, proposal="optimal", prior_share=0.3, cells=cells_of_width(p, 2)),
     "pg-subtree": lambda p: ParticleGibbs(p, 2, region="subtree"),
     "pg-optimal-subtree": lambda p: ParticleGibbs(p, 2, proposal="optimal", region="subtree"),
-    "local": lambda p: Local(p, cells=cells_of_width(p, 2)), "splice": lambda p: Splice(p)}
+    "local": lambda p: Local(p, cells=cells_of_width(p, 2)), "splice": lambda p: Splice(p),
+    "reroute": lambda p: Reroute(p)}
 
 
 @pytest.mark.parametrize("name", TWINS)

@@ -37,6 +37,7 @@ SAMPLERS = {
     "perturb": ("perturb", {}),
     "rotate": ("rotate", {}),
     "splice": ("splice", {}),
+    "reroute": ("reroute", {}),
     "pg-1": ("pg", {"n_particles": 1}),
     "pg-2": ("pg", {"n_particles": 2}),
     "pg-authors": ("pg", {"n_particles": 4, "bookkeeping": "authors"}),
@@ -81,7 +82,7 @@ SAMPLERS |= {
     "transpose-cells": ("transpose", {"n_bins": 3}),
     "transpose-16": ("transpose", {"n_bins": 17}),
 } | COMPOSED
-RULES_ALONE = ("perturb", "rotate", "recut", "transpose")   # which never grow a tree
+RULES_ALONE = ("perturb", "rotate", "recut", "transpose", "reroute")    # which never grow a stump
 
 
 def check_step(state, sampler, twin, tree, uniforms, staged=frozenset()):
@@ -146,7 +147,7 @@ def test_chains_move(sampler, rng):
 def run_cycle(problem, rng, n_rounds, tree=None):
     """Moves of rules between other moves, so that each reads the caches that the others left; how often each changed
     the tree."""
-    kinds = ("growprune", "rotate", "splice", "recut", "transpose", "perturb", "cgm", "rotate")
+    kinds = ("growprune", "rotate", "splice", "recut", "transpose", "reroute", "perturb", "reroute", "cgm", "rotate")
     pairs = [*(make_pair(problem, kind) for kind in kinds), make_pair(problem, "recut", subset=None)]
     state, changed = make_state(problem, tree), Counter()
     for _ in range(n_rounds):
@@ -211,7 +212,7 @@ def test_larger_data_in_a_cycle(n, rng):
     state = make_state(problem)
     state.overgrow(n // 10, rng)
     changed = run_cycle(problem, rng, 25, state.structure)
-    assert all(changed[move] for move in ("perturb", "rotate", "insert", "delete", "recut")), changed
+    assert all(changed[move] for move in ("perturb", "rotate", "insert", "delete", "recut", "shift")), changed
 
 
 @pytest.mark.parametrize("n", [20, 100, 300])

@@ -1,4 +1,4 @@
-"""Slow twins of perturb, rotate and splice, as those of :mod:`twins`: the readable reference of what the kernels do.
+"""Slow twins of perturb, rotate, splice and reroute, as those of :mod:`twins`: readable references of the kernels.
 
 Their ratios are differences of whole log joints, where the kernels add up the terms that change.
 """
@@ -14,6 +14,8 @@ MUTANTS = {
     "Perturb": ("mass of the codes left out", "interval around the old code", "old code left out"),
     "Rotate": ("parent first", "always accepted", "depths left out", "rules left out"),
     "Splice": ("pairs before the move", "side left out", "depths not shifted"),
+    "Reroute": ("masses of the cells left out", "places counted after it", "internal nodes not counted",
+                "coin left out"),
 }
 
 
@@ -172,3 +174,109 @@ class Splice(RuleMove):
             kept = model.divide(rows, *subtree[:2])[1 - side]
             ratio += model.log_joint(node.tree, kept, depth) - model.log_joint(node.tree, kept, depth + 1)
         return ratio - math.log(n_after) - log_draw
+
+
+class Reroute(RuleMove):
+    """A cut passes a few rows, and the leaf that they empty goes, or one comes for them."""
+
+    MOST = 8
+
+    def step(self, tree, random):
+        """One step from a nested-tuple tree."""
+        problem = self.problem
+        internal = [n for n in nodes_of(problem, tree) if n.tree is not None]
+        if not internal:
+            return Result(tree, "shift")
+        top = internal[random.below(len(internal))]
+        rises, r = random.below(2), 1
+        while r < self.MOST and random.below(2):
+            r += 1
+        dim, old = top.tree[:2]
+        codes = {row: problem.codes[dim][row] for row in top.rows}
+        ahead = sorted({c for c in codes.values() if (c > old) == bool(rises)}, reverse=not rises)
+        behind = [c for c in codes.values() if (c > old) != bool(rises)]
+        if len(ahead) <= r:
+            return Result(tree, "shift")
+        new_cell = sorted(ahead[r - 1:r + 1])
+        old_cell = (max(behind), ahead[0]) if rises else (ahead[0], min(behind))
+        masses = [self.mass(dim, c, c + 1) for c in range(*new_cell)]
+        if sum(masses) == 0:
+            return Result(tree, "shift")
+        code = new_cell[0] + random.choice([mass / sum(masses) for mass in masses])
+        moved = {row for row in top.rows if (codes[row] > old) != (codes[row] > code)}
+        log_cells = math.log(sum(masses)) - math.log(self.mass(dim, *old_cell))
+        if self.mutant == "masses of the cells left out":
+            log_cells = 0.0
+        recoded = (dim, code, *top.tree[2:])
+        sides = ("RL", "LR")[not rises]                     # rows leave the first for the second
+        emptied = [n for n in nodes_of(problem, tree) if n.tree is None and n.path.startswith(top.path + sides[0])
+                   and moved.issuperset(n.rows)]
+        if len(emptied) > 1:
+            return Result(tree, "shift")
+        visits = rows_of_rules(problem, top.tree, top.rows)
+        if emptied:
+            return self.absorb(tree, top, recoded, emptied[0], log_cells, visits, random)
+        if random.below(2):
+            return self.shed(tree, top, recoded, sides[1], moved, log_cells, visits, random)
+        return self.decide("shift", tree, top, recoded, log_cells, visits, random)
+
+    def absorb(self, tree, top, recoded, leaf, log_cells, visits, random):
+        """The leaf goes with its parent."""
+        place = leaf.path[len(top.path):-1]
+        parent = next(n.tree for n in nodes_of(self.problem, tree) if n.path == leaf.path[:-1])
+        subtree = replace_at(recoded, place, parent[2 if leaf.path[-1] == "R" else 3])
+        rows = self.rows_at(top.tree, top.rows, place)
+        ways = self.log_ways(subtree, tree, place[0], self.log_rule(rows, parent))
+        return self.decide("absorb", tree, top, subtree, log_cells - ways, visits, random)
+
+    def shed(self, tree, top, recoded, side, moved, log_cells, visits, random):
+        """A node comes at a place where rows arrive."""
+        places = [path for path, _ in bfs(recoded) if path.startswith(side)]
+        place = places[random.below(len(places))]
+        rows = self.rows_at(recoded, top.rows, place)
+        rule = draw_rule(self.problem, rows, random)
+        if rule is None:
+            return Result(tree, "shed")
+        parts = self.problem.divide(rows, *rule)
+        free = [k for k in range(2) if moved.issuperset(parts[k])]
+        if not free:
+            return Result(tree, "shed", row_visits=len(rows))
+        kept = dict(bfs(recoded))[place]
+        subtree = replace_at(recoded, place, (*rule, None, kept) if free[0] == 0 else (*rule, kept, None))
+        ways = self.log_ways(recoded, replace_at(tree, top.path, subtree), side, self.log_rule(rows, rule))
+        return self.decide("shed", tree, top, subtree, log_cells + ways, len(rows) + visits, random)
+
+    def decide(self, move, tree, top, subtree, log_draws, visits, random):
+        """Accept or not; the code at the top comes by its prior within a cell, so that this cancels."""
+        rows, depth = top.rows, top.depth
+        ratio = self.model.log_joint(subtree, rows, depth) - self.model.log_joint(top.tree, rows, depth)
+        ratio += self.log_rule(rows, top.tree) - self.log_rule(rows, subtree)
+        return self.accept(tree, replace_at(tree, top.path, subtree), move, ratio + log_draws, visits, random)
+
+    def log_ways(self, small, large, side, log_rule):
+        """Log of the draws that undo a shed over those that make it: ``small`` without the new node, ``large`` with it.
+
+        ``small`` is the subtree whose cut moves, ``large`` the whole tree.
+        """
+        n_internal = sum(node is not None for _, node in bfs(large))
+        n_places = sum(path.startswith(side) for path, _ in bfs(small))
+        if self.mutant == "places counted after it":
+            n_places += 2
+        ways = math.log(2 * n_places) - log_rule
+        if self.mutant != "internal nodes not counted":
+            ways += math.log(n_internal - 1) - math.log(n_internal)
+        return ways - (math.log(2) if self.mutant == "coin left out" else 0.0)
+
+    def mass(self, dim, low, high):
+        """Prior mass of a column's codes."""
+        return self.problem.cumulative[dim][high] - self.problem.cumulative[dim][low]
+
+    def rows_at(self, subtree, rows, path):
+        """The rows that arrive at a node below."""
+        for turn in path:
+            rows, subtree = self.problem.divide(rows, *subtree[:2])["LR".index(turn)], subtree[2 + "LR".index(turn)]
+        return rows
+
+    def log_rule(self, rows, rule):
+        """Log prior of a rule given the rows of its node."""
+        return math.log(self.model.rules(rows)[rule[:2]])

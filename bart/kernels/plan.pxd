@@ -18,6 +18,7 @@ cdef enum Kernel:
     KERNEL_SPLICE = 5
     KERNEL_RECUT = 6
     KERNEL_TRANSPOSE = 7
+    KERNEL_REROUTE = 8
     CYCLE = 100             # compositions; every other number is a kernel
     MIXTURE = 101
 

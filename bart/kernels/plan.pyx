@@ -11,6 +11,7 @@ from bart.kernels.moves cimport begin_info
 from bart.kernels.particles cimport step_particles
 from bart.kernels.perturb_rotate cimport step_perturb, step_rotate
 from bart.kernels.recut cimport step_recut
+from bart.kernels.reroute cimport step_reroute
 from bart.kernels.rng cimport uniform
 from bart.kernels.splice cimport step_splice
 from bart.kernels.transpose cimport step_transpose
@@ -20,7 +21,7 @@ from bart.kernels.workspace cimport (Target, Work, begin_step, keep_nodes, pass_
                                      restore_nodes, weigh_target)
 
 MOVES = ("none", "grow", "prune", "change", "swap", "pg", "local", "perturb", "rotate", "insert", "delete",
-         "recut", "transpose")
+         "recut", "transpose", "shift", "shed", "absorb")
 RESAMPLING = ("multinomial", "systematic", "killing")
 
 
@@ -68,6 +69,8 @@ cdef int run_part(Tree* tree, Work* work, StepInfo* info, Target* target, const 
         return step_splice(tree, work, info, target, rng)
     if plan.kernel == KERNEL_TRANSPOSE:
         return step_transpose(tree, work, info, target, rng)
+    if plan.kernel == KERNEL_REROUTE:
+        return step_reroute(tree, work, info, target, rng)
     return step_particles(tree, work, info, target, &plan.particles, rng)
 
 
@@ -118,8 +121,8 @@ cdef class KernelPlan:
     move_probs : tuple of 4 floats, optional
         Probabilities of grow, prune, change and swap: a local sampler.
     move : str, optional
-        "perturb", "rotate", "splice", "transpose", "recut" (with subset), or "local" (with subset and descend): this
-        one move.
+        "perturb", "rotate", "splice", "transpose", "reroute", "recut" (with subset), or "local" (with subset and
+        descend): this one move.
     n_particles : int, optional
         C: a particle sampler, with resampling, ess_threshold (negative: after every stage), forced, max_stages (0:
         none) and clamped; `optimal` proposals with subset (0: all columns) and prior_share; a `subtree` with descend.
@@ -155,7 +158,8 @@ cdef class KernelPlan:
         self.needs_bins = optimal or move in ("local", "recut", "transpose")
         if move is not None:
             self.p.kernel = {"local": KERNEL_NODE, "perturb": KERNEL_PERTURB, "rotate": KERNEL_ROTATE,
-                             "splice": KERNEL_SPLICE, "recut": KERNEL_RECUT, "transpose": KERNEL_TRANSPOSE}[move]
+                             "splice": KERNEL_SPLICE, "recut": KERNEL_RECUT, "transpose": KERNEL_TRANSPOSE,
+                             "reroute": KERNEL_REROUTE}[move]
             self.p.node.subset, self.p.node.descend = subset, descend
             return
         self.p.kernel = KERNEL_PARTICLES

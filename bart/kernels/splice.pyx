@@ -29,19 +29,14 @@ cdef enum:
     NEW_LEAF = -1           # in place of a tree node: what is not in the tree yet
     NEW_NODE = -2
 
-# What replaces the subtree at `top`: the subtree at `kept` alone, or under a new node with a rule and a leaf at a side.
-cdef struct Splice:
-    int32_t top
-    int32_t kept
-    bint inserts
-    int32_t side
-    Decision rule
-
 
 cdef double old_region(Work* work, Tree* tree, const Splice* splice) noexcept nogil:
-    """log prior + log likelihood of the subtree as it stands, but for the prior of a rule that is to go."""
-    cdef double total = old_log_posterior(work, tree, splice.top, splice.inserts)
+    """log prior + log likelihood of the subtree as it stands, but for the priors of rules that go or change."""
+    cdef bint recodes = splice.top != splice.place
+    cdef double total = old_log_posterior(work, tree, splice.top, not recodes and splice.inserts)
     cdef int32_t n = breadth_first(tree, splice.top, work.order), i
+    if recodes and not splice.inserts:
+        total -= tree.nodes[splice.place].log_rule
     for i in range(n):
         if not is_leaf(tree, work.order[i]):
             total += log_split_at(work.columns, tree.nodes[work.order[i]].depth)
@@ -57,30 +52,44 @@ cdef int new_leaf(double* total, Work* work, int32_t node, int32_t depth) noexce
 
 
 cdef int new_node(double* total, int32_t* child, Work* work, int32_t node, int32_t depth, Decision rule,
-                  bint with_rule, const double* target) noexcept nogil:
-    """What an internal node of the new region adds, and its children in the pool; -inf in all where one is empty."""
+                  bint is_drawn, bint is_recoded, const double* target) noexcept nogil:
+    """What an internal node of the new region adds, and its children in the pool; -inf in all where one is empty.
+
+    The prior of a rule that was drawn from it, or by it, is left to the proposals.
+    """
     cdef NodeSet rows
-    if with_rule:
+    cdef double log_prior
+    if not is_drawn:
         if pool_ask(&rows, &work.pool, node, work.columns, work.ops) != OK:
             return NO_MEMORY
-        total[0] += log_rule(&rows, rule.dim, rule.code, work)
+        log_prior = log_rule(&rows, rule.dim, rule.code, work)
+        if log_prior == -INFINITY or not is_recoded:
+            total[0] += log_prior
         if total[0] == -INFINITY:
             return OK
     total[0] += log_split_at(work.columns, depth)
     return pool_split(child, &work.pool, node, rule.dim, rule.code, target, work.columns, &work.leaf, work.ops)
 
 
+cdef int32_t replaced(const Splice* splice, int32_t node) noexcept nogil:
+    """What stands in the new region where a node of the tree stood."""
+    if node != splice.place:
+        return node
+    return NEW_NODE if splice.inserts else splice.kept
+
+
 cdef int new_region(double* total, int32_t* last_split, Work* work, const Tree* tree, const Splice* splice,
                     const double* target) noexcept nogil:
-    """The same of what replaces it, but for the prior of a new rule; -inf where a leaf would be empty.
+    """The same of what replaces it, but for the priors of rules that come or change; -inf where a leaf would be empty.
 
     Its rules become splits of the pool, breadth first; `last_split` is the last of them.
     """
     cdef int32_t n = 1, i = 0, k, source, node, depth, child
     cdef Decision rule
+    cdef bint recoded
     total[0] = 0.0
     last_split[0] = NONE
-    work.order[0] = NEW_NODE if splice.inserts else splice.kept
+    work.order[0] = replaced(splice, splice.top)
     work.mapped[0] = work.region
     while i < n:
         source, node = work.order[i], work.mapped[i]
@@ -90,8 +99,11 @@ cdef int new_region(double* total, int32_t* last_split, Work* work, const Tree* 
             if new_leaf(total, work, node, depth) != OK:
                 return NO_MEMORY
             continue
+        recoded = source == splice.top and source != splice.place
         rule = splice.rule if source == NEW_NODE else rule_of(&tree.nodes[source])
-        if new_node(total, &child, work, node, depth, rule, source != NEW_NODE, target) != OK:
+        if recoded:
+            rule.code = splice.code
+        if new_node(total, &child, work, node, depth, rule, source == NEW_NODE, recoded, target) != OK:
             return NO_MEMORY
         if total[0] == -INFINITY:
             return OK
@@ -100,7 +112,7 @@ cdef int new_region(double* total, int32_t* last_split, Work* work, const Tree* 
             if source == NEW_NODE:
                 work.order[n] = NEW_LEAF if k == splice.side else splice.kept
             else:
-                work.order[n] = tree.nodes[source].left + k
+                work.order[n] = replaced(splice, tree.nodes[source].left + k)
             work.mapped[n] = child + k
             n += 1
     return OK
@@ -145,7 +157,7 @@ cdef int step_insert(Tree* tree, Work* work, StepInfo* info, const Target* targe
     if reserve_target(work) != OK:
         return NO_MEMORY
     splice.inserts = True
-    splice.top = splice.kept = work.order[below(n, rng)]
+    splice.top = splice.place = splice.kept = work.order[below(n, rng)]
     if (load_path(&work.region, work, tree, splice.top) != OK
             or pool_ask(&rows, &work.pool, work.region, work.columns, work.ops) != OK):
         return NO_MEMORY
@@ -175,7 +187,7 @@ cdef int step_delete(Tree* tree, Work* work, StepInfo* info, const Target* targe
             found += 1
     leaf = work.listed[below(found, rng)]
     splice.inserts = False
-    splice.top = tree.nodes[leaf].parent
+    splice.top = splice.place = tree.nodes[leaf].parent
     splice.kept = 2 * tree.nodes[splice.top].left + 1 - leaf
     values = sum_leaves_and_target(work, tree, target)
     if load_path(&work.region, work, tree, splice.top) != OK:

@@ -93,6 +93,9 @@ cdef enum Move:
     MOVE_DELETE = 10
     MOVE_RECUT = 11
     MOVE_TRANSPOSE = 12
+    MOVE_SHIFT = 13
+    MOVE_SHED = 14
+    MOVE_ABSORB = 15
 
 cdef extern from "mutants.h" nogil:
     # 0 in the normal build, a compile-time constant; in the mutant build, whether BART_MUTANT names this id.

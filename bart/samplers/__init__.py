@@ -11,6 +11,7 @@ from .local import Local
 from .particle_gibbs import ParticleGibbs
 from .perturb import Perturb
 from .recut import Recut
+from .reroute import Reroute
 from .rotate import Rotate
 from .slide import Slide
 from .splice import Splice
@@ -18,5 +19,5 @@ from .text import format_sampler, parse_sampler
 from .transpose import Transpose
 
 __all__ = ["CGM", "Cycle", "GrowPrune", "JointLeaves", "Levels", "Local", "Mixture", "ParticleGibbs", "Perturb",
-           "Recut", "Rotate", "Slide", "Splice", "StepInfo", "StepParams", "Transpose", "TreeSampler", "auto_sampler",
-           "draw_leaf_values", "format_sampler", "parse_sampler"]
+           "Recut", "Reroute", "Rotate", "Slide", "Splice", "StepInfo", "StepParams", "Transpose", "TreeSampler",
+           "auto_sampler", "draw_leaf_values", "format_sampler", "parse_sampler"]

@@ -50,8 +50,8 @@ class StepInfo(NamedTuple):
     Attributes
     ----------
     move : str
-        "grow", "prune", "change", "swap", "pg", "local", "perturb", "rotate", "insert", "delete", "recut" or
-        "transpose": the move tried. What a composition says: see `Cycle`.
+        "grow", "prune", "change", "swap", "pg", "local", "perturb", "rotate", "insert", "delete", "recut",
+        "transpose", "shift", "shed" or "absorb": the move tried. What a composition says: see `Cycle`.
     changed, root_changed : bool
         Whether the structure, and the root's decision, differ from before.
     log_ratio : float
@@ -72,6 +72,8 @@ class StepInfo(NamedTuple):
         - insert, delete: the rows of all internal nodes of the subtree that moves a level down, or of the one that the
           deleted node heads, each counted under the old rules; and for an insert those of the node where the new rule
           is tried.
+        - shift, shed, absorb: what change counts at the node whose code changes; and for a shed the rows of the node
+          where the new rule is tried, these alone where no side of it holds only rows that arrive.
         - local: the rows of the node, once for every column that is weighed there.
         - recut: the rows of the node, once for every column; for each internal node below it those that come to it
           where the node sends all of its rows to that side; and what change counts, where another rule is drawn than
@@ -84,7 +86,7 @@ class StepInfo(NamedTuple):
           node where it decides, the rows of the node, once for every column that is weighed.
 
         Rejected proposals count as accepted ones do. 0 where nothing is tried: no candidate for the move, no
-        rule to insert, a change or perturb that draws the rule already there, one particle alone; and from a sampler
+        rule to insert, a cut that cannot pass a row, a change or perturb that draws the rule already there, one particle alone; and from a sampler
         that does not say.
     """
 

@@ -22,6 +22,7 @@ from .local import Local
 from .particle_gibbs import ParticleGibbs
 from .perturb import Perturb
 from .recut import Recut
+from .reroute import Reroute
 from .rotate import Rotate
 from .slide import Slide
 from .splice import Splice
@@ -29,7 +30,7 @@ from .transpose import Transpose
 
 # By name, as in text; the parameters of each class are attributes of its objects, too.
 SAMPLERS = {kind.name: kind for kind in (GrowPrune, CGM, ParticleGibbs, Local, Perturb, Recut, Rotate, Splice,
-                                         Transpose, JointLeaves, Levels, Slide)}
+                                         Transpose, Reroute, JointLeaves, Levels, Slide)}
 
 
 def parse_sampler(text):
@@ -39,7 +40,7 @@ def parse_sampler(text):
     ----------
     text : str
         Names of samplers: "growprune", "cgm", "pg", "local", "perturb", "recut", "rotate", "splice", "transpose",
-        "joint", "levels", "slide" (see `SAMPLERS`), each perhaps with options, as in ``pg(n_particles=2,
+        "reroute", "joint", "levels", "slide" (see `SAMPLERS`), each perhaps with options, as in ``pg(n_particles=2,
         final=forced)``. Values are Python literals; a bare word is a string. ``a + b`` is ``Cycle(a, b)``,
         ``0.3*a | 0.7*b`` is ``Mixture((0.3, a), (0.7, b))``, ``a | b`` is ``Mixture(a, b)``; parentheses group.
 
