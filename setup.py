@@ -27,8 +27,8 @@ DEBUG, MUTANTS, ANNOTATE = flag("BART_DEBUG"), flag("BART_MUTANTS"), flag("BART_
 KERNELS = [
     "rng", "rowops_baseline", "rowops_avx2", "rowops", "columns", "suffstat", "tree", "nodeset", "team", "pool",
     "workspace", "splits", "looks", "optimal", "moves", "subtrees", "change_swap", "perturb_rotate", "regions", "recut",
-    "resampling", "adopt", "particles", "local", "splice", "transpose", "reroute", "starts", "forest", "cholesky", "plan",
-    "state", "joint", "slide", "hyper", "sweep",
+    "resampling", "adopt", "particles", "local", "splice", "transpose", "reroute", "starts", "forest", "cholesky",
+    "plan", "state", "joint", "slide", "hyper", "sweep",
     "testing", "testing_rows",
 ]
 X86 = platform.machine().lower() in ("x86_64", "amd64", "i686")

@@ -38,7 +38,7 @@ class Ensemble(ChainState):
     model : bart.Model
     sampler : TreeSampler or str
         Kernel of one tree given the others; a Cycle may end with what acts between sweeps. A text as
-        `parse_sampler` reads it, or "auto": the sampler of `auto_sampler`, without its ladder, as this is one state.
+        `parse_sampler` reads it, or "auto": the sampler of `auto_sampler`.
     rng : numpy.random.Generator
         All randomness but the thresholds of stored trees, which take a generator spawned from it.
     init : str or sequence

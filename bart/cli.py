@@ -262,11 +262,7 @@ def _ladder(args):
     given = {name: getattr(args, name) for name in ("n_rungs", "t_min") if getattr(args, name) is not None}
     if args.swap_every is not None:
         given["every"] = args.swap_every
-    if args.ladder == "none" and given:
-        raise UsageError("--ladder none has no rungs; leave out --n-rungs, --t-min and --swap-every")
-    if given:
-        return Ladder(**given)
-    return None if args.ladder == "none" else args.ladder
+    return Ladder(**given) if given else None
 
 
 def _targets(args):

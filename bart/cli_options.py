@@ -180,8 +180,7 @@ def _add_fit(command):
     add = chains.add_argument
     add("--sampler", default="auto", metavar="TEXT", help="auto, pg, cgm, growprune, local, or such a text as"
         " 'pg(n_particles=20) + growprune' [auto]")  # fmt: skip
-    add("--ladder", choices=("auto", "none"), default="auto", help="parallel tempering as auto chooses, or none [auto]")
-    add("--n-rungs", type=int, metavar="K", help="a ladder of so many temperatures")
+    add("--n-rungs", type=int, metavar="K", help="parallel tempering, with so many temperatures [none]")
     add("--t-min", type=float, metavar="T", help="its last temperature")
     add("--swap-every", type=int, metavar="N", help="sweeps between its swaps")
     add("--n-burn", type=int, metavar="N", help="sweeps before the first kept draw [1000]")

@@ -12,11 +12,12 @@ from .chain import START_KINDS, Chain, ChainPlan
 from .checkpoints import CheckpointFolder
 from .executors import check_executor, run_chains
 from .inputs import check_choice, check_count, check_flag, check_real, check_seed
+from .ladder import Ladder
 from .model import Model
 from .progress import Bar
 from .record import Record, make_posterior
 from .runs import stored_entropy, write_run
-from .samplers.auto import resolve_ladder, resolve_sampler
+from .samplers.auto import resolve_sampler
 from .samplers.compose import split_sampler
 from .stopping import Watch, resolve_targets
 
@@ -39,7 +40,7 @@ def sample(
     init_leaves=None,
     thin=1,
     tree_order="sequential",
-    ladder="auto",
+    ladder=None,
     keep_trees=True,
     keep_burn_trees=False,
     executor=None,
@@ -87,12 +88,11 @@ def sample(
         Sweeps a kept draw: a chain makes ``n_burn + n_draws * thin`` sweeps, and traces keep them all.
     tree_order : str
         "sequential", or "random": a fresh permutation of the trees in each sweep.
-    ladder : Ladder, "auto" or None
+    ladder : Ladder, optional
         Parallel tempering inside each chain, for few trees: its states count as one chain, a sweep is one of all
         of them, and traces and forests are those of the state under the posterior. Swap rates and temperatures:
-        ``Posterior.swap_rates``, ``temperatures``, ``round_trips``. "auto": the one that `auto_sampler` chooses
-        beside its sampler, none with a sampler that is named here. None: no tempering, the only choice (and what
-        "auto" means) for a model with latent variables, as of outcome="probit": they are drawn at t = 1.
+        ``Posterior.swap_rates``, ``temperatures``, ``round_trips``. Refused for a model with latent variables, as of
+        outcome="probit": they are drawn at t = 1.
     keep_trees : bool
         Store the forests of kept draws; without them the result cannot predict.
     keep_burn_trees : bool
@@ -148,7 +148,8 @@ def sample(
     began = time.monotonic()
     if not isinstance(model, Model):
         raise TypeError(f"model must be a Model, got {type(model).__name__}")
-    sampler, ladder = resolve_sampler(sampler, model), resolve_ladder(ladder, sampler, model)
+    sampler = resolve_sampler(sampler, model)
+    _check_ladder(ladder, model)
     plan = _plan(n_burn, n_draws, thin, init_leaves, tree_order, keep_trees, keep_burn_trees, ladder)
     progress = None if progress is None else check_flag(progress, "progress")
     n_chains, n_threads = check_count(n_chains, "n_chains", 1), check_count(n_threads, "n_threads", 1)
@@ -219,6 +220,14 @@ def _plan(n_burn, n_draws, thin, init_leaves, tree_order, keep_trees, keep_burn_
         keep_burn_trees=check_flag(keep_burn_trees, "keep_burn_trees"),
         ladder=ladder,
     )
+
+
+def _check_ladder(ladder, model):
+    if not (ladder is None or isinstance(ladder, Ladder)):
+        raise TypeError(f"ladder must be a Ladder or None, got {type(ladder).__name__}")
+    if ladder is not None and model.outcome is not None:
+        raise ValueError(f"ladder: parallel tempering is not exact with outcome={model.outcome.name!r}, whose latent "
+                         "variables are drawn at t = 1; use ladder=None")
 
 
 def _check_steps(sampler):

@@ -205,8 +205,7 @@ class OwnChain:
         self.task, self.start = task, task["starts"][number % len(task["starts"])]
         sampler, ladder = samplers_of([task["system"]])[task["system"]], ladder_of(task["ladder"])
         if sampler == "auto":
-            sampler, its_ladder = bart.auto_sampler(self.model)
-            ladder = ladder or its_ladder
+            sampler = bart.auto_sampler(self.model)
         leaves = task["init_leaves"] if self.start == "overgrown" else None
         plan = ChainPlan(n_burn=_MANY, n_draws=1, init_leaves=leaves, ladder=ladder)
         seeds = np.random.SeedSequence(task["seeds"][number])

@@ -34,6 +34,7 @@ ON_FEW_TREES = {
     "local-slot": (bart.Local(descend=0.6), 60_000),
     "cycle": (bart.Cycle(_LOCAL, bart.Perturb(), bart.Rotate(), bart.JointLeaves(every=5)), 30_000),
     "recut": (bart.Cycle(_LOCAL, bart.Recut(), bart.Recut(subset=2)), 20_000),
+    "reroute": (bart.Cycle(bart.CGM(), bart.Splice(), bart.Transpose(), bart.Reroute()), 40_000),
     "mixture": (bart.Mixture((0.7, _LOCAL), (0.3, _SUBTREE)), 30_000),
     "slide": (bart.Cycle(bart.GrowPrune(), bart.Slide(every=1)), 40_000),
 }

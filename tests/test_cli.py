@@ -76,7 +76,7 @@ def test_fit_is_the_librarys_run(data, run):
           "tree_order": "random", "keep_trees": False}),
         (["--n-rungs", "3", "--t-min", ".3", "--swap-every", "2", "--init", "prior,empty"], {},
          {"ladder": bart.Ladder(n_rungs=3, t_min=0.3, every=2), "init": ["prior", "empty"]}),
-        (["--sampler", "auto", "--ladder", "none"], {}, {"sampler": "auto", "ladder": None}),
+        (["--sampler", "auto"], {}, {"sampler": "auto"}),
     ],
     ids=["priors", "fixed", "cuts", "sampler", "ladder", "auto"],
 )  # fmt: skip
@@ -303,7 +303,7 @@ def test_runs_end_by_targets_and_time(data, tmp_path, capsys):
         (["FIT", "--alpha", "1"], "--alpha must be"), (["FIT", "--n-trees", "0"], "--n-trees must be"),
         (["FIT", "--sampler", "nuts"], "--sampler 'nuts'"), (["FIT", "--init", "nowhere"], "--init must be"),
         (["FIT", "--sigma-hat", "mad"], "--sigma-hat"), (["FIT", "--k", "3", "--leaf-var", "1"], "--k=3.0 has no"),
-        (["FIT", "--ladder", "none", "--t-min", ".5"], "--ladder none"), (["FIT", "--t-min", "2"], "--t-min must be"),
+        (["FIT", "--t-min", "2"], "--t-min must be"),
         (["FIT", "--swap-every", "0"], "--swap-every must be"), (["FIT", "--dim-weights", "1,x"], "--dim-weights"),
         (["FIT", "--stop-names", "sigma"], "--stop-names"), (["FIT", "--time-limit", "-1"], "--time-limit must be"),
         (["FIT", "--stop-ess", "-3"], "--stop-ess"), (["FIT", "--stop-r-hat", "2", "--n-chains", "1"], "--stop-r-hat"),

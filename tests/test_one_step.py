@@ -131,7 +131,8 @@ def test_optimal_and_subtree_moves_leave_the_posterior_invariant(sampler, name, 
 @pytest.mark.parametrize("name", ["line", "triple", "grid"])
 @pytest.mark.parametrize("sampler", ["growprune", "cgm", "perturb", "rotate", "splice", "reroute",
                                      "pg-2-multinomial-None-plain", "pg-2-systematic-0.9-forced",
-                                     "pg-2-killing-None-forced", "pg-optimal-2", "pg-optimal-2-subset-1", "pg-subtree-2", "pg-subtree-optimal-2",
+                                     "pg-2-killing-None-forced", "pg-optimal-2", "pg-optimal-2-subset-1",
+                                     "pg-subtree-2", "pg-subtree-optimal-2",
                                      "local-cells", "local-subset-1", "recut", "recut-subset-1", "cycle-cgm-pg",
                                      "cycle-of-mixture", "mixture-of-cycle"])
 def test_a_step_has_the_enumerated_law(sampler, name, rng):

@@ -45,7 +45,7 @@ BEYOND = {
     "pg subtree": "pg(n_particles=5, region=subtree, proposal=optimal)",
     "cycle": "local + perturb + rotate + splice",
     "recut": "cgm + recut(subset=2) + recut(subset=None)",
-    "between": "cgm + transpose + slide + levels",
+    "between": "cgm + transpose + reroute + slide + levels",
 }
 QUANTITIES = ("ess", "log_likelihood", "n_leaves", "tree_changed")
 
