@@ -180,9 +180,10 @@ def _add_fit(command):
     add = chains.add_argument
     add("--sampler", default="auto", metavar="TEXT", help="auto, pg, cgm, growprune, local, or such a text as"
         " 'pg(n_particles=20) + growprune' [auto]")  # fmt: skip
-    add("--n-rungs", type=int, metavar="K", help="parallel tempering, with so many temperatures [none]")
-    add("--t-min", type=float, metavar="T", help="its last temperature")
-    add("--swap-every", type=int, metavar="N", help="sweeps between its swaps")
+    add("--n-rungs", type=int, metavar="K", help="parallel tempering, with so many temperatures [8, where one of the"
+        " next two is given]")  # fmt: skip
+    add("--t-min", type=float, metavar="T", help="its last temperature [0.05]")
+    add("--swap-every", type=int, metavar="N", help="sweeps between its swaps [1]")
     add("--n-burn", type=int, metavar="N", help="sweeps before the first kept draw [1000]")
     add("--thin", type=int, metavar="N", help="sweeps a kept draw [1]")
     add("--seed", type=int, metavar="I", help="the same seed gives the same draws")

@@ -211,7 +211,7 @@ def write_run(folder, model, sampler, plan, prints, options):
     prints : dict
         The `fingerprints` of a chain.
     options : dict
-        Other arguments of `sample`: plain values, `ladder` and `stop_when` resolved.
+        Other arguments of `sample`: plain values, `stop_when` resolved.
     """
     os.makedirs(folder.path, exist_ok=True)
     for name in os.listdir(folder.path):        # left by a run that was killed while it wrote

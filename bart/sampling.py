@@ -209,7 +209,7 @@ def _refuse_idle(name, value, **given):
 
 
 def _plan(n_burn, n_draws, thin, init_leaves, tree_order, keep_trees, keep_burn_trees, ladder):
-    """What each chain has to do, from arguments of `sample`; `ladder` is resolved."""
+    """What each chain has to do, from arguments of `sample`."""
     return ChainPlan(
         n_burn=check_count(n_burn, "n_burn", 0),
         n_draws=check_count(n_draws, "n_draws", 1),

@@ -164,6 +164,15 @@ def test_reroutes_undo_each_other():
     assert moved > 50
 
 
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("name", ["line", "long_line", "ties", "terrace", "weighted"])
+def test_reroutes_that_pass_so_many_values_at_most(name, most, monkeypatch):
+    """The tiny problems have too few values for the bound that stands."""
+    monkeypatch.setattr(Reroute, "MOST", most)
+    problem = PROBLEMS[name]()
+    check_invariant(Reroute(problem), problem)
+
+
 def edges_of_one_dimension(tree):
     return sum(child is not None and child[0] == node[0] for _, node in bfs(tree) if node for child in node[2:])
 

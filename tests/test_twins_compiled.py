@@ -213,6 +213,7 @@ def test_larger_data_in_a_cycle(n, rng):
     state.overgrow(n // 10, rng)
     changed = run_cycle(problem, rng, 25, state.structure)
     assert all(changed[move] for move in ("perturb", "rotate", "insert", "delete", "recut", "shift")), changed
+    assert changed["shed"] + changed["absorb"], changed
 
 
 @pytest.mark.parametrize("n", [20, 100, 300])

@@ -19,9 +19,10 @@ the move and n nodes on the side where Q arrives,
 
     log ratio of shed  = log posterior ratio of v's subtree, but for the priors of its rule and of the new one
                          + log 2 n I / (I + 1) + log (mass of the new cell / mass of the old one),
-    log ratio of shift = the same without the third term.
+    log ratio of shift = the same without the second term.
 
-The prior of v's rule and the draw of its code leave the ratio of the cells: v keeps its rows.
+The prior of v's rule and the draw of its code leave the ratio of the cells: v keeps its rows. A step costs a pass over
+these, and where something is tried what a splice at v costs.
 """
 
 from libc.math cimport log
@@ -46,7 +47,7 @@ cdef enum:
 # The way of a cut.
 cdef struct Way:
     int32_t top             # v
-    Decision rule           # its present one
+    Decision rule           # its present rule
     bint rises              # rows go from its right child to the left one
     uint32_t last           # the value passed last
     uint32_t low            # the new cell's codes: low <= code < high
@@ -84,7 +85,7 @@ cdef int32_t put_value(uint32_t* found, int32_t n, int32_t most, uint32_t code, 
 
 
 cdef bint find_cells(Way* way, const NodeSet* rows, int32_t r, Work* work) noexcept nogil:
-    """The cells of the old cut and of the new one, r values on; False where no row, or no mass, lies behind that."""
+    """The cells of the old cut and of the new one, r values on; False where no row, or no mass, lies beyond."""
     cdef const void* column = column_of(work.columns, way.rule.dim)
     cdef uint32_t[MOST + 1] ahead
     cdef uint32_t[1] behind

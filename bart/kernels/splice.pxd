@@ -6,16 +6,15 @@ from bart.kernels.tree cimport Tree
 from bart.kernels.types cimport Decision, StepInfo
 from bart.kernels.workspace cimport Target, Work
 
-# What changes in the region, the subtree at `top`. In place of the subtree at `place` comes that at `kept`: alone, or
-# under a new node with a rule and a leaf at a side. Where `top` is above the place, its rule takes another code.
+# What changes in a region of the tree.
 cdef struct Splice:
-    int32_t top
-    uint32_t code
-    int32_t place
-    int32_t kept
-    bint inserts
-    int32_t side
-    Decision rule
+    int32_t top             # the region's root: the place, or a node above it whose rule takes another code
+    uint32_t code           # that code; it leaves rows on both sides
+    int32_t place           # where a node comes or goes
+    int32_t kept            # what remains of the subtree there
+    bint inserts            # under a new node, or alone
+    int32_t side            # of the new node, where its leaf is
+    Decision rule           # of the new node
 
 cdef int try_splice(Tree* tree, Work* work, StepInfo* info, const double* target, const Splice* splice,
                     double log_proposals, bitgen_t* rng) noexcept nogil

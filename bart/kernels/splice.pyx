@@ -52,19 +52,13 @@ cdef int new_leaf(double* total, Work* work, int32_t node, int32_t depth) noexce
 
 
 cdef int new_node(double* total, int32_t* child, Work* work, int32_t node, int32_t depth, Decision rule,
-                  bint is_drawn, bint is_recoded, const double* target) noexcept nogil:
-    """What an internal node of the new region adds, and its children in the pool; -inf in all where one is empty.
-
-    The prior of a rule that was drawn from it, or by it, is left to the proposals.
-    """
+                  bint with_rule, const double* target) noexcept nogil:
+    """What an internal node of the new region adds, and its children in the pool; -inf in all where one is empty."""
     cdef NodeSet rows
-    cdef double log_prior
-    if not is_drawn:
+    if with_rule:
         if pool_ask(&rows, &work.pool, node, work.columns, work.ops) != OK:
             return NO_MEMORY
-        log_prior = log_rule(&rows, rule.dim, rule.code, work)
-        if log_prior == -INFINITY or not is_recoded:
-            total[0] += log_prior
+        total[0] += log_rule(&rows, rule.dim, rule.code, work)
         if total[0] == -INFINITY:
             return OK
     total[0] += log_split_at(work.columns, depth)
@@ -86,7 +80,7 @@ cdef int new_region(double* total, int32_t* last_split, Work* work, const Tree* 
     """
     cdef int32_t n = 1, i = 0, k, source, node, depth, child
     cdef Decision rule
-    cdef bint recoded
+    cdef bint recodes
     total[0] = 0.0
     last_split[0] = NONE
     work.order[0] = replaced(splice, splice.top)
@@ -99,11 +93,12 @@ cdef int new_region(double* total, int32_t* last_split, Work* work, const Tree* 
             if new_leaf(total, work, node, depth) != OK:
                 return NO_MEMORY
             continue
-        recoded = source == splice.top and source != splice.place
+        recodes = source == splice.top and source != splice.place
         rule = splice.rule if source == NEW_NODE else rule_of(&tree.nodes[source])
-        if recoded:
+        if recodes:
             rule.code = splice.code
-        if new_node(total, &child, work, node, depth, rule, source == NEW_NODE, recoded, target) != OK:
+        # A rule that was drawn: its prior is in the proposals, and both of its sides have rows.
+        if new_node(total, &child, work, node, depth, rule, source != NEW_NODE and not recodes, target) != OK:
             return NO_MEMORY
         if total[0] == -INFINITY:
             return OK

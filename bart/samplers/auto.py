@@ -24,8 +24,8 @@ _CGM = "cgm(move_probs=(0.375, 0.375, 0.125, 0.125))"
 # The first row whose sizes the model reaches is taken; every model reaches those of the last one.
 # Many trees: slide moves the cuts, levels what the values of trees have in common, both of which else stay for hundreds
 # and thousands of sweeps. With few rows and many columns full of ties a slide costs seven GrowPrune sweeps, so that it
-# comes less often. One tree: transpose exchanges its upper rules, reroute puts their cuts right, splice takes away what
-# a deep tree has too much; together they make tempering needless.
+# comes less often. Three trees at most: transpose exchanges the upper rules of a deep tree, reroute puts their cuts
+# right, splice takes redundant ones away.
 CHOICES = (
     Choice(f"{_CGM} + slide(every=2) + levels", n_trees=20, n_rows=500),
     Choice(f"{_CGM} + slide(every=10) + levels", n_trees=20),

@@ -86,8 +86,8 @@ class StepInfo(NamedTuple):
           node where it decides, the rows of the node, once for every column that is weighed.
 
         Rejected proposals count as accepted ones do. 0 where nothing is tried: no candidate for the move, no
-        rule to insert, a cut that cannot pass a row, a change or perturb that draws the rule already there, one
-        particle alone; and from a sampler that does not say.
+        rule to insert, a cut that cannot pass a row or would empty several leaves, a change or perturb that draws the
+        rule already there, one particle alone; and from a sampler that does not say.
     """
 
     move: str
