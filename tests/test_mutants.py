@@ -65,7 +65,7 @@ MUTANTS = {
     38: ("rejected transpose not turned back", "test_twins_compiled.py::test_transpose_of_lattices[40-3]"),
     40: ("columns of a stop's subset not by their weights", f"{HYPER}[local-1-plain]"),
     41: ("reroute does not count internal nodes", f"{LOCAL}[reroute-line]"),
-    42: ("reroute counts places after the new node", f"{LOCAL}[reroute-line]"),
+    42: ("reroute counts places after the new node", f"{LOCAL}[reroute-weighted]"),
     43: ("masses of the cells left out of reroute", f"{LOCAL}[reroute-line]"),
     60: ("old leaf values kept after the target was formed", f"{OWN_LOOP}[pg then local]"),
     61: ("target not formed after leaves were joined", f"{OWN_LOOP}[twice]"),
