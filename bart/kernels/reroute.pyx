@@ -4,8 +4,8 @@ A cut on the wrong side of one row costs a leaf below, which holds that row; and
 leaf is there, which would be empty, nor can the leaf go while the row is there. Reroute does both in one step.
 
 A uniform internal node v and an even direction; its cut passes r of the distinct values that its rows have on that
-side, r geometric, and falls by width between the last of them and the next, into the cell of the new cut. Let Q be the
-rows that change sides.
+side, r geometric, and falls by its prior between the last of them and the next, into the cell of the new cut. Let Q be
+the rows that change sides.
 
 - absorb: Q takes all rows of one leaf. The leaf goes with its parent, whose place its sibling takes.
 - Q empties no leaf, in one case of two. shift: that is all. shed: a node comes at a place uniform among those of the
