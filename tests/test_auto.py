@@ -45,10 +45,13 @@ def test_auto_is_the_default_and_stands_for_its_parts(n_trees):
     assert post.ladder is None and repr(post.sampler) in repr(post)
 
 
-def test_a_ladder_goes_with_auto_as_with_any_sampler():
-    for sampler in ("auto", "cgm"):
-        post = bart.sample(make_model(FEW), sampler, ladder=LADDER, **SIZE)
-        assert post.ladder == repr(LADDER) and post.swap_rates.shape == (2, 1)
+@pytest.mark.parametrize("n_trees", [FEW, MANY])
+@pytest.mark.parametrize("sampler", ["auto", "cgm", bart.CGM()])
+def test_a_ladder_goes_with_auto_as_with_any_sampler(sampler, n_trees):
+    model = make_model(n_trees)
+    assert bart.sample(model, sampler, **SIZE).ladder is None
+    post = bart.sample(model, sampler, ladder=LADDER, **SIZE)
+    assert post.ladder == repr(LADDER) and post.swap_rates.shape == (2, 1)
 
 
 def test_texts_are_samplers():
@@ -77,7 +80,7 @@ def test_bad_texts_are_refused_by_name(make, text):
         make(make_model(FEW), text)
 
 
-@pytest.mark.parametrize("ladder", ["none", "auto", False, 8])
+@pytest.mark.parametrize("ladder", ["none", "auto", "", False, 8])
 def test_bad_ladders_are_refused_by_name(ladder):
     for sampler in ("auto", "cgm"):
         with pytest.raises(TypeError, match=r"\bladder must be\b"):

@@ -517,6 +517,7 @@ def test_ladders_are_refused():
     model = small_model(n_trees=1)
     with pytest.raises(ValueError, match="ladder: parallel tempering is not exact with outcome='probit'"):
         bart.sample(model, "cgm", ladder=bart.Ladder(n_rungs=2))
+    assert bart.sample(model, **{**RUN, "n_chains": 1}).ladder is None
     ensemble = bart.Ensemble(model, "cgm", np.random.default_rng(1))
     with pytest.raises(ValueError, match="temperature must be 1"):
         ensemble.temperature = 0.5

@@ -139,29 +139,29 @@ def test_rotations_undo_each_other_and_keep_the_partition():
     assert seen > 50
 
 
-def test_splices_undo_each_other():
-    """Every tree that a step reaches may step back; within trees too, where a subtree moves that has rules."""
-    problem = PROBLEMS["terrace"]()
-    twin, inside = Splice(problem), 0
+def steps_both_ways(twin, problem):
+    """All pairs (tree, tree that a step reaches), each of which must lead back."""
     laws = {tree: twin.law(tree) for tree in problem.posterior().trees}
-    for tree, law in laws.items():
-        for new in law:
-            assert laws[new].get(tree, 0.0) > 0
-            if tree and new and n_leaves(new) > n_leaves(tree):
-                inside += (new[2] is None) != (new[3] is None) and tree in new[2:]
+    pairs = [(tree, new) for tree, law in laws.items() for new in law]
+    for tree, new in pairs:
+        assert laws[new].get(tree, 0.0) > 0
+    return pairs
+
+
+def test_splices_undo_each_other():
+    """Within trees too, where a subtree moves that has rules."""
+    problem, inside = PROBLEMS["terrace"](), 0
+    for tree, new in steps_both_ways(Splice(problem), problem):
+        if tree and new and n_leaves(new) > n_leaves(tree):
+            inside += (new[2] is None) != (new[3] is None) and tree in new[2:]
     assert inside > 50
 
 
 def test_reroutes_undo_each_other():
-    """Every tree that a step reaches may step back; leaves come and go where the root's cut moves, too."""
+    """Leaves come and go where the root's cut moves, too."""
     problem = PROBLEMS["terrace"]()
-    twin, moved = Reroute(problem), 0
-    laws = {tree: twin.law(tree) for tree in problem.posterior().trees}
-    for tree, law in laws.items():
-        for new in law:
-            assert laws[new].get(tree, 0.0) > 0
-            moved += new is not None and n_leaves(new) > n_leaves(tree) and new[:2] != tree[:2]
-    assert moved > 50
+    pairs = steps_both_ways(Reroute(problem), problem)
+    assert sum(new is not None and n_leaves(new) > n_leaves(tree) and new[:2] != tree[:2] for tree, new in pairs) > 50
 
 
 @pytest.mark.parametrize("most", [1, 2])

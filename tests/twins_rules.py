@@ -31,6 +31,10 @@ class RuleMove(CGM):
     def __init__(self, problem, mutant=None):
         super().__init__(problem, mutant=mutant)
 
+    def log_rule(self, rows, rule):
+        """Log prior of a rule given the rows of its node."""
+        return math.log(self.model.rules(rows)[rule[:2]])
+
 
 class Perturb(RuleMove):
     """A new code, by mass, for the rule of a uniform internal node."""
@@ -101,16 +105,12 @@ class Rotate(RuleMove):
         inner_rows = self.problem.divide(parent.rows, *subtree[:2])["LR".index(child.path[-1]) ^ 1]
         ratio = (self.model.log_joint(subtree, parent.rows, parent.depth)
                  - self.model.log_joint(parent.tree, parent.rows, parent.depth))
-        log_rules = (self.log_rules(parent.rows, subtree[:2]) + self.log_rules(inner_rows, inner[:2])
-                     - self.log_rules(parent.rows, parent.tree[:2]) - self.log_rules(child.rows, child.tree[:2]))
+        log_rules = (self.log_rule(parent.rows, subtree) + self.log_rule(inner_rows, inner)
+                     - self.log_rule(parent.rows, parent.tree) - self.log_rule(child.rows, child.tree))
         ratio = {"always accepted": math.inf, "depths left out": log_rules,
                  "rules left out": ratio - log_rules}.get(self.mutant, ratio)
         visits = len(parent.rows) + len(child.rows) + len(inner_rows)
         return self.accept(tree, replace_at(tree, parent.path, subtree), "rotate", ratio, visits, random)
-
-    def log_rules(self, rows, rule):
-        """Log prior of a rule given the rows of its node."""
-        return math.log(self.model.rules(rows)[rule])
 
 
 def rotate(tree, side):
@@ -276,7 +276,3 @@ class Reroute(RuleMove):
         for turn in path:
             rows, subtree = self.problem.divide(rows, *subtree[:2])["LR".index(turn)], subtree[2 + "LR".index(turn)]
         return rows
-
-    def log_rule(self, rows, rule):
-        """Log prior of a rule given the rows of its node."""
-        return math.log(self.model.rules(rows)[rule[:2]])
