@@ -3,12 +3,14 @@
 import argparse
 import os
 
+from bart import parse_sampler
+from bart.samplers.auto import AUTO
 from bart.storage import atomic_file
 
 from . import chains
 from .command import STORE, one_line_errors, say
 from .mixing_measures import compare, measure
-from .mixing_runs import PEER_SYSTEMS, MissingRuns, RunSpec, RunStore, peer_is_missing, samplers_of, test_rows
+from .mixing_runs import PEER_SYSTEMS, MissingRuns, RunSpec, RunStore, peer_is_missing, test_rows
 from .mixing_runs import load as load_problem
 from .mixing_tables import tables
 from .mixing_worker import ladder_of
@@ -46,7 +48,9 @@ def add_folders(parser):
 def check_systems(systems, ladder=""):
     """Refuse a text that is none of a sampler or ladder, before any work; leave out peers that are not installed."""
     ladder_of(ladder)
-    samplers_of([name for name in systems if name not in PEER_SYSTEMS])
+    for name in systems:
+        if name not in (AUTO, *PEER_SYSTEMS):
+            parse_sampler(name)
     for name in systems:
         if peer_is_missing(name):
             say(f"{name} is left out: python -m benchmarks.peers --install")

@@ -51,7 +51,7 @@ def specs(dims, data_seeds, systems, effort="full", budget=None, ladder=""):
     ----------
     dims, data_seeds : iterable of int
     systems : iterable of str
-        Samplers as `mixing_runs.samplers_of` reads them.
+        "auto", or samplers as `bart.parse_sampler` reads them.
     effort : str
         "quick" or "full".
     budget : float, optional

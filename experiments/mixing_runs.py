@@ -29,8 +29,7 @@ from . import chains, problems, real_data
 from .settings import PAPER
 
 __all__ = [
-    "FORMAT", "PEER_SYSTEMS", "MissingRuns", "RunSpec", "RunStore", "load", "peer_is_missing", "run", "samplers_of",
-    "test_rows",
+    "FORMAT", "PEER_SYSTEMS", "MissingRuns", "RunSpec", "RunStore", "load", "peer_is_missing", "run", "test_rows",
 ]  # fmt: skip
 
 FORMAT = 1  # to be raised with every change of what `run` keeps, or how it starts and measures
@@ -63,7 +62,7 @@ class RunSpec:
     data_seed : int
         Seed of made data, split of real data.
     system : str
-        One of `PEER_SYSTEMS`, or a sampler as `samplers_of` reads it.
+        One of `PEER_SYSTEMS`, "auto", or a sampler as `bart.parse_sampler` reads it.
     seed : int
     budget : float
         CPU seconds of all chains together, starts and burn-in included: half of each chain's share is burn-in.
@@ -170,13 +169,6 @@ def model_arguments(problem):
 
 
 # -------------------------------------------------------------------------------------------------------- a process
-def samplers_of(names):
-    """From name to sampler; see `mixing_worker.samplers_of`."""
-    from .mixing_worker import samplers_of
-
-    return samplers_of(names)
-
-
 def _interpreter(system):
     return peers.peer_python(_ENVIRONMENTS.get(system, system)) if system in PEER_SYSTEMS else sys.executable
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks import peer_runs
 
-__all__ = ["PEERS", "ladder_of", "samplers_of"]
+__all__ = ["PEERS", "ladder_of"]
 
 # Records a call at most; a call into bartz costs as much as a sweep, so more of them than the benchmarks make.
 CHUNK = 60
@@ -140,30 +140,6 @@ def peer_chain(task, number):
 
 
 # ---------------------------------------------------------------------------------------------------- our samplers
-def samplers_of(names):
-    """Samplers by their texts, as `bart.parse_sampler` reads them: "growprune", "local + pg(n_particles=2)", ...
-
-    "auto", which depends on the model, is left as it is.
-
-    Parameters
-    ----------
-    names : iterable of str
-
-    Returns
-    -------
-    dict
-        From text to sampler.
-
-    Raises
-    ------
-    ValueError
-        A text that stands for no sampler.
-    """
-    import bart
-
-    return {name: name if name == "auto" else bart.parse_sampler(name) for name in names}
-
-
 def ladder_of(text):
     """The `bart.Ladder` of its options, "n_rungs=8, t_min=0.05"; None where there is no text.
 
@@ -203,13 +179,11 @@ class OwnChain:
             self.model = bart.Model(data["X"], data["y"], **task["model"])
             self.points, self.rows = np.ascontiguousarray(data["X_test"]), np.ascontiguousarray(data["X_rows"])
         self.task, self.start = task, task["starts"][number % len(task["starts"])]
-        sampler, ladder = samplers_of([task["system"]])[task["system"]], ladder_of(task["ladder"])
-        if sampler == "auto":
-            sampler = bart.auto_sampler(self.model)
+        ladder = ladder_of(task["ladder"])
         leaves = task["init_leaves"] if self.start == "overgrown" else None
         plan = ChainPlan(n_burn=_MANY, n_draws=1, init_leaves=leaves, ladder=ladder)
         seeds = np.random.SeedSequence(task["seeds"][number])
-        self.chain = Chain(self.model, sampler, plan, seeds, self.start)
+        self.chain = Chain(self.model, task["system"], plan, seeds, self.start)
         self.kept = {name: [] for name in ("sigma", "log_likelihood", "n_leaves", "f", "fits", "fit_sigma")}
         self.changed, self.swaps, self.n_seen = [], [], 0
 
