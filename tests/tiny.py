@@ -65,6 +65,12 @@ def cube():
     return Problem(X, [0.9, -1.1, 0.5], 0.4, 0.6, alpha=0.9, beta=0.5)
 
 
+def weighted_cube():
+    """As ``cube`` with unequal weights, so that a subset by weight may hold a dimension twice."""
+    cube_ = cube()
+    return Problem(cube_.X, cube_.target, 0.4, 0.6, alpha=0.9, beta=0.5, dim_weights=(1, 3, 2))
+
+
 def triple_line():
     """Three rows in a line, for three particles."""
     return Problem([[0.0], [1.0], [3.0]], [1.0, -1.0, 0.4], 0.5, 0.7, alpha=0.8, beta=0.5)
@@ -111,5 +117,5 @@ def precise_ties():
 
 
 _ALL = (line, plane, square, ties, long_line, shallow, weighted, weighted_three, grid, triple, cube,
-        triple_line, pair, unsplit_root, terrace, authors, precise, precise_ties, tiles)
+        weighted_cube, triple_line, pair, unsplit_root, terrace, authors, precise, precise_ties, tiles)
 PROBLEMS = {f.__name__: f for f in _ALL}

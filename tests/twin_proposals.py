@@ -81,7 +81,8 @@ class OptimalProposal:
     cells : list, optional
         (first, rep) of each dimension; by default every gap is its own cell.
     subset : int, optional
-        How many valid dimensions are looked at; None, or unequal weights of those valid at the root: all.
+        How many valid dimensions are looked at, by weight and with replacement where those valid at the root have
+        unequal weights, else uniformly and without; None: all.
     prior_share : float
         e in q = (1 - e) q_opt + e P, with P the prior restricted to the dimensions looked at.
     log_factor : callable, optional
@@ -95,23 +96,39 @@ class OptimalProposal:
         self.log_factor = log_factor
         self.candidates = tuple(problem.valid_dims(problem.all_rows))
         self.equal = len({problem.dim_weights[d] for d in self.candidates}) == 1
+        self.by_weight = not self.equal and subset is not None and subset < len(self.candidates)
         self.weigh = cache(self._weigh)
 
     # ------------------------------------------------------------ dimensions looked at
     def subset(self, node, random, rule=None):
-        """Dimensions looked at, in the order drawn; that of a stored split is among them, the others uniform."""
+        """Dimensions looked at, in the order drawn; that of a stored split is among them, the others as without it."""
         valid = self.problem.valid_dims(node.rows)
-        if self.size is None or not self.equal or not valid:
+        if self.size is None or not (self.equal or self.by_weight) or not valid:
             return tuple(valid)
         remaining, chosen = list(self.candidates), []
         if rule is not None and self.mutant != "subset unconditioned":
             chosen.append(rule[0])
-            remaining.remove(rule[0])
+            if self.equal:
+                remaining.remove(rule[0])
         while remaining and len(chosen) < self.size:
-            dim = remaining.pop(random.below(len(remaining)))
+            dim = remaining[self.position(remaining, random)]
             if dim in valid:
                 chosen.append(dim)
+            if self.equal or dim not in valid:
+                remaining.remove(dim)
         return tuple(chosen)
+
+    def position(self, dims, random):
+        """Place in a list of dimensions: uniform, or by weight."""
+        if self.equal:
+            return random.below(len(dims))
+        weights = [self.problem.dim_weights[d] for d in dims]
+        return random.choice([w / sum(weights) for w in weights])
+
+    def shares(self, looked):
+        """U of each dimension looked at, restricted to them; equal where weights have drawn them."""
+        weights = [1.0 if self.by_weight else self.problem.dim_weights[d] for d in looked]
+        return [w / sum(weights) for w in weights]
 
     # ------------------------------------------------------------ weights
     def mass(self, dim, low, high):
@@ -133,11 +150,10 @@ class OptimalProposal:
 
     def _weigh(self, rows, depth, looked):
         p = self.problem.split_probability(rows, depth)
-        total = sum(self.problem.dim_weights[d] for d in looked)
         log_any = log(p) + (self.log_factor(depth) if self.log_factor else 0.0)
         options, log_weights = [None], [log(1.0 - p)]
-        for dim in looked:
-            log_dim = log(self.problem.dim_weights[dim] / total / self.problem.range_mass(rows, dim))
+        for dim, share in zip(looked, self.shares(looked), strict=True):
+            log_dim = log(share / self.problem.range_mass(rows, dim))
             for k, rep in enumerate(self.cells[dim][1]):
                 cell = self.cell_within(rows, dim, k)
                 if cell.low < cell.high:
@@ -187,9 +203,7 @@ class OptimalProposal:
         p = self.problem.split_probability(node.rows, node.depth)
         if random.choice([p, 1.0 - p]) == 1:
             return None
-        weights = [self.problem.dim_weights[d] for d in looked]
-        total = sum(weights)
-        i = random.below(len(looked)) if self.equal else random.choice([w / total for w in weights])
+        i = random.below(len(looked)) if self.equal or self.by_weight else random.choice(self.shares(looked))
         return self.draw_gap(Cell(looked[i], *self.problem.code_range(node.rows, looked[i])), random)
 
     def draw_gap(self, cell, random):

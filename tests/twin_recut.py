@@ -95,11 +95,11 @@ class Recut(RuleMove):
         """A cell by w, then a gap of it by mass."""
         problem, proposal = self.problem, self.proposal
         options, logs = [], []
-        for dim in looked:
+        for dim, u in zip(looked, proposal.shares(looked), strict=True):
             for k, rep in enumerate(proposal.cells[dim][1]):
                 cell = proposal.cell_within(node.rows, dim, k)
                 if cell.low < cell.high:
-                    share = problem.dim_weights[dim] * proposal.mass(*cell) / problem.range_mass(node.rows, dim)
+                    share = u * proposal.mass(*cell) / problem.range_mass(node.rows, dim)
                     options.append(cell)
                     logs.append(log(share) + self.log_r(claims, (dim, rep)))
         top = max(logs)

@@ -22,16 +22,16 @@ from bart.kernels.workspace cimport Look, Work
 
 cdef int draw_subset(int32_t* dims, int32_t* n, Work* work, int32_t node, int32_t own_dim, int32_t size,
                      bitgen_t* rng) noexcept nogil:
-    """Valid columns to weigh at a node: `size` of them, uniformly; all where size is 0 or columns have fixed weights.
+    """Valid columns to weigh at a node: `size` of them, uniformly, or by their weights (`draw_by_weight`); 0: all.
 
     Those of a decision that splits on `own_dim` (NONE: a stop, or a free particle) contain it, the others being
     uniform: the law of the subset given the decision, of which drawing a decision by q from a uniform subset is the
-    reverse. Where the weights are part of the chain's state see `draw_by_weight`.
+    reverse.
     """
     cdef const Columns* columns = work.columns
     cdef int32_t left = 0, k, i, dim
     n[0] = 0
-    work.equal_shares = columns.random_weights and 0 < size < columns.n_candidates
+    work.equal_shares = columns.weight != NULL and 0 < size < columns.n_candidates
     if work.equal_shares:
         return draw_by_weight(dims, n, work, node, own_dim, size, rng)
     if size <= 0 or columns.weight != NULL:

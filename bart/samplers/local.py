@@ -16,7 +16,8 @@ class Local(TreeSampler):
     Parameters
     ----------
     subset : int or None
-        Weigh so many columns, drawn anew each time; None: all.
+        Weigh so many columns, drawn anew each time, uniformly, or by their weights and with replacement where those are
+        unequal; None: all.
     descend : float or None
         None: one of these nodes uniformly, each decision weighed by 1 / their number after it. Else the node at a slot,
         as in `ParticleGibbs`, with this probability of each step down, in (0, 1); where the slot holds another kind of

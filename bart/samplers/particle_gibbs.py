@@ -35,7 +35,8 @@ class ParticleGibbs(TreeSampler):
         "prior" (the paper), or "optimal": stop or split in proportion to prior times likelihood one step ahead. Gaps
         are weighed in cells, by histograms of the target; weights are exact whatever the cells.
     subset : int or None
-        With "optimal", weigh so many columns at a node, drawn anew each time; None: all.
+        With "optimal", weigh so many columns at a node, drawn anew each time, uniformly, or by their weights and with
+        replacement where those are unequal; None: all.
     prior_share : float
         With "optimal", the share of proposals from the prior, in [0, 1).
     region : str

@@ -18,7 +18,8 @@ class Recut(TreeSampler):
     Parameters
     ----------
     subset : int or None
-        Weigh so many columns, that of the present rule among them, the others drawn anew each time; None: all.
+        Weigh so many columns, that of the present rule among them, the others drawn anew each time, as in `Local`;
+        None: all.
     """
 
     name = "recut"
