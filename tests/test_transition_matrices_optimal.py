@@ -49,8 +49,8 @@ RECUT = {
     "subset-2": ((2, 0), {"subset": 2}),
     "mixed": ((3, 1), {}),
 }
-LIGHT = ("line", "square", "ties", "shallow", "weighted_three", "grid", "triple", "cube", "weighted_cube", "triple_line",
-         "pair", "unsplit_root", "authors", "precise_ties")
+LIGHT = ("line", "square", "ties", "shallow", "weighted_three", "grid", "triple", "cube", "weighted_cube",
+         "triple_line", "pair", "unsplit_root", "authors", "precise_ties")
 HEAVY = ("long_line", "weighted", "plane")
 # Particles, option: three and more.
 LARGER = [("pair", 4, "cells"), ("triple_line", 3, "share"), ("triple_line", 3, "subtree-mixed"),
