@@ -337,12 +337,17 @@ def _facts(post):
     return {
         "n_chains": post.n_chains, "n_burn": post.n_burn, "n_draws": post.n_draws, "n_draws_asked": asked,
         "thin": header["thin"], "stopped": post.stopped, "seed": post.seed, "sampler": post.sampler,
-        "ladder": post.ladder, "starts": post.starts, "n_trees": header["n_trees"], "n_dims": header["n_dims"],
-        "columns": header["column_names"], "outcome": post.outcome,
+        "ladder": post.ladder, "temperatures": _listed(post.temperatures), "swap_rates": _listed(post.swap_rates),
+        "round_trips": _listed(post.round_trips), "starts": post.starts, "n_trees": header["n_trees"],
+        "n_dims": header["n_dims"], "columns": header["column_names"], "outcome": post.outcome,
         "weighted": header.get("weights") is not None, "row_offset": header.get("row_offset") is not None,
         "priors": header.get("prior_settings"), "wall_seconds": sum(header.get("wall_seconds", ())),
         "keeps_trees": post.forests is not None, "version": header.get("version"),
     }  # fmt: skip
+
+
+def _listed(array):
+    return None if array is None else array.tolist()
 
 
 def _heading(path, post):

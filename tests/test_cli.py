@@ -269,6 +269,19 @@ def test_json_has_no_nan(data, tmp_path, capsys):
     assert any("one chain" in warning for warning in found["warnings"])
 
 
+def test_json_has_what_the_ladder_did(data, tmp_path, capsys):
+    out = str(tmp_path / "out.npz")
+    ladder = ["--n-rungs", "3", "--t-min", ".5", "--n-draws", "20"]
+    assert main(["fit", data, "--target", "target", *RUN, *ladder, "--out", out, "--json"]) == 0
+    fitted, post = json.loads(capsys.readouterr().out), bart.load(out)
+    assert main(["diagnose", out, "--json"]) == 0
+    for found in (fitted, json.loads(capsys.readouterr().out)):
+        for name in ("temperatures", "swap_rates", "round_trips"):
+            np.testing.assert_array_equal(found[name], getattr(post, name))
+    assert main(["fit", data, "--target", "target", *RUN, "--out", out, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["swap_rates"] is None
+
+
 def test_checkpoints_are_resumed(data, tmp_path, capsys):
     out, folder = str(tmp_path / "out.npz"), str(tmp_path / "run")
     assert main(["fit", data, "--target", "target", *RUN, "--out", out, "--checkpoint", folder]) == 0
