@@ -38,8 +38,9 @@ _WRITE_SECONDS = 0.05
 
 # Beside kernels and samplers: what draws, scales, seeds and predicts.
 _SOURCES = [
-    "backfitting.py", "chain.py", "chain_state.py", "data.py", "inputs.py", "model.py", "posterior.py",
-    "prediction.py", "priors.py", "record.py", "sampling.py",
+    "backfitting.py", "between.py", "chain.py", "chain_state.py", "data.py", "hyperpriors.py", "inputs.py", "ladder.py",
+    "model.py", "nodes.py", "outcomes.py", "posterior.py", "prediction.py", "predictive.py", "priors.py", "record.py",
+    "sampling.py", "tempering.py", "workers.py",
 ]  # fmt: skip
 # Settings that one sampler alone looks at.
 _USED_BY = dict.fromkeys(("n_particles", "resampling", "ess_threshold", "final"), "pg") | {"move_probs": "cgm"}

@@ -94,6 +94,34 @@ def test_the_hash_of_the_kernels_sees_every_source(tmp_path, monkeypatch):
         chains.kernels_hash.cache_clear()
 
 
+def test_the_hash_sees_every_module_that_a_chain_runs():
+    """What is run but not hashed is named here: it files, watches and shows, and no draw depends on it."""
+    besides = {"checkpoints.py", "executors.py", "progress.py", "stopping.py", "storage.py", "summaries.py"}
+    folder, seen = os.path.dirname(bart.__file__), set()
+
+    def see(frame, *_):
+        seen.add(frame.f_code.co_filename)
+
+    problem = problems.hypercube(2, 1)
+    X, y = problem.X_train, problem.y_train
+    size = {"n_burn": 2, "n_draws": 4, "n_chains": 1, "seed": 1, "progress": False, "keep_burn_trees": True}
+    sys.setprofile(see)
+    try:
+        hyper = bart.Model(X, y, n_trees=1, k=bart.ChiK(), dim_weights=bart.Dirichlet())
+        for model, options in (
+            (bart.Model(X, y, n_trees=1), {"ladder": bart.Ladder(n_rungs=2), "init": "prior"}),
+            (bart.Model(X, y, n_trees=1), {"init": [[problems.true_tree(problem)]]}),
+            (hyper, {"init": "smc"}),
+            (bart.Model(X, y > y.mean(), n_trees=3, outcome="probit"), {"init": "overgrown", "init_leaves": 4}),
+        ):
+            bart.sample(model, "auto", **size, **options).predict(X, draws=True)
+    finally:
+        sys.setprofile(None)
+    run = {os.path.basename(name) for name in seen if os.path.dirname(name) == folder}
+    assert {"tempering.py", "hyperpriors.py", "outcomes.py", "prediction.py"} < run
+    assert run - besides <= set(chains._SOURCES)
+
+
 def test_seeds_of_chains_differ():
     seeds = {tuple(spec_of(chain=chain, start=start).seed) for chain in range(20) for start in ("empty", "smc")}
     assert len(seeds) == 40
