@@ -45,10 +45,13 @@ def add_folders(parser):
     add("--any-kernels", action="store_true", help="take our runs by earlier kernels too")
 
 
-def check_systems(systems, ladder=""):
-    """Refuse a text that is none of a sampler or ladder, before any work; leave out peers that are not installed."""
+def check_systems(systems, ladder="", peers=True):
+    """Refuse a text that is none of a sampler or ladder, before any work; leave out peers that are not installed, or
+    refuse all of them."""
     ladder_of(ladder)
     for name in systems:
+        if name in PEER_SYSTEMS and not peers:
+            raise ValueError(f"{name}: another package; samplers of this one alone are compared here")
         if name not in (AUTO, *PEER_SYSTEMS):
             parse_sampler(name)
     for name in systems:

@@ -55,7 +55,7 @@ def record(ensemble, points, seconds, n_records=N_RECORDS):
     return np.array(found), (time.process_time() - began) / len(found)
 
 
-def states(model, points, seconds, system=REFERENCE):
+def states(model, points, seconds, system):
     """Of each long chain, from the empty trees: the records of its later two thirds, and its last state."""
     for number in range(N_CHAINS):
         ensemble = bart.Ensemble(model, system, np.random.default_rng([1, number]))
@@ -94,18 +94,21 @@ def main(arguments=None):
     add = parser.add_argument
     add("--problems", nargs="+", choices=DATA_SEEDS, default=PROBLEMS, metavar="PROBLEM", help=", ".join(DATA_SEEDS))
     add("--systems", nargs="+", default=list(SYSTEMS), help="samplers as strings")
+    add("--reference", default=REFERENCE, metavar="SAMPLER",
+        help=f"whose long chains reach the states that all start from, as a string (default: {REFERENCE})")
     add("--seconds", type=float, default=12.0, help="CPU seconds of each of four chains of a sampler (default: 12)")
     add("--long", type=float, default=30.0, help="CPU seconds of each long chain (default: 30)")
     add("--out", default="figures", help="folder of the table (default: figures)")
     options = parser.parse_args(arguments)
     with one_line_errors():
-        systems, rows = check_systems(options.systems), []
+        check_systems([options.reference, *options.systems], peers=False)
+        rows = []
         for name in options.problems:
             problem = load(name, DATA_SEEDS[name](0))
             model = bart.Model(problem.X_train, problem.y_train, **CUTS, **DEFAULT_PRIOR)
             points = np.random.default_rng(5).choice(len(problem.y_train), N_POINTS, replace=False)
-            reached = list(states(model, points, options.long))
-            for system in systems:
+            reached = list(states(model, points, options.long, options.reference))
+            for system in options.systems:
                 say(f"{name}: {system}")
                 kept, sweep = relax(model, points, reached, system, options.seconds)
                 rows.append([name, system, f"{sweep:.2f}",
@@ -124,8 +127,8 @@ def _table(rows, options):
         "Autocorrelation after so many CPU seconds, from the same states",
         [("", "problem"), ("", "sampler"), ("ms a", "sweep"), *((name, lags) for name in QUANTITIES)],
         rows,
-        [f"Four chains of {options.seconds:g} CPU seconds of each sampler, from states that {REFERENCE} has reached in "
-         f"{options.long:g} seconds each; f: mean of {N_POINTS} training rows. Noise: some 0.02 up to 0.3 s, more "
+        [f"Four chains of {options.seconds:g} CPU seconds of each sampler, from states that {options.reference} has reached "
+         f"in {options.long:g} seconds each; f: mean of {N_POINTS} training rows. Noise: some 0.02 up to 0.3 s, more "
          "beyond."],
     )
 

@@ -32,5 +32,17 @@ def test_the_script(tmp_path, capsys):
     assert relaxation.main([*options, "--systems", "growprune", "local(subset=1) + recut"]) == 0
     text = (tmp_path / "mixing_relaxation.txt").read_text()
     assert text in capsys.readouterr().out + "\n" and text.count("friedman-2000-10") == 2
-    with pytest.raises(SystemExit, match="error: "):
-        relaxation.main([*options, "--systems", "nonsense"])
+    for bad in (["--systems", "nonsense"], ["--reference", "nonsense"], ["--systems", "bartz"]):
+        with pytest.raises(SystemExit, match=f"error: .*{bad[1]}"):
+            relaxation.main([*options, *bad])
+
+
+def test_the_states_are_those_of_the_sampler_named(tmp_path, monkeypatch, capsys):
+    seen = []
+    monkeypatch.setattr(relaxation, "states", lambda *arguments: seen.append(arguments[-1]) or [])
+    monkeypatch.setattr(relaxation, "relax", lambda *_: (np.zeros((len(relaxation.LAGS), 3)), 1.0))
+    options = ["--problems", "friedman-2000-10", "--systems", "growprune", "--out", str(tmp_path)]
+    for reference in ("cgm + slide", None):
+        assert relaxation.main([*options, *(["--reference", reference] if reference else [])]) == 0
+        assert f"states that {seen[-1]} has reached" in " ".join(capsys.readouterr().out.split())
+    assert seen == ["cgm + slide", relaxation.REFERENCE]
