@@ -42,7 +42,7 @@ def add_folders(parser):
     add("--store", default=os.path.join(os.path.dirname(STORE), "mixing_runs"), help="folder of the stored runs")
     add("--out", default="figures", help="folder of the tables (default: figures)")
     add("--tables-only", action="store_true", help="run nothing: tables of what is stored")
-    add("--any-kernels", action="store_true", help="take our runs by earlier kernels too")
+    add("--any-kernels", action="store_true", help="of a run that is not there by these kernels take the newest")
 
 
 def check_systems(systems, ladder="", peers=True):

@@ -127,9 +127,9 @@ def _table(rows, options):
         "Autocorrelation after so many CPU seconds, from the same states",
         [("", "problem"), ("", "sampler"), ("ms a", "sweep"), *((name, lags) for name in QUANTITIES)],
         rows,
-        [f"Four chains of {options.seconds:g} CPU seconds of each sampler, from states that {options.reference} has reached "
-         f"in {options.long:g} seconds each; f: mean of {N_POINTS} training rows. Noise: some 0.02 up to 0.3 s, more "
-         "beyond."],
+        [f"Four chains of {options.seconds:g} CPU seconds of each sampler, from states that {options.reference} has "
+         f"reached in {options.long:g} seconds each; f: mean of {N_POINTS} training rows. Noise: some 0.02 up to 0.3 "
+         "s, more beyond."],
     )
 
 

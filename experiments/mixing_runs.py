@@ -5,6 +5,7 @@ one; here the budget is CPU time, several chains share it, and other packages ta
 own. Their runs do not depend on our kernels, so that a change of these leaves them in the store.
 """
 
+import collections
 import dataclasses
 import functools
 import hashlib
@@ -29,7 +30,8 @@ from . import chains, problems, real_data
 from .settings import PAPER
 
 __all__ = [
-    "FORMAT", "PEER_SYSTEMS", "MissingRuns", "RunSpec", "RunStore", "load", "peer_is_missing", "run", "test_rows",
+    "FORMAT", "PEER_SYSTEMS", "MissingRuns", "RunSpec", "RunStore", "file_name", "kernels_notes", "load",
+    "peer_is_missing", "run", "test_rows",
 ]  # fmt: skip
 
 FORMAT = 1  # to be raised with every change of what `run` keeps, or how it starts and measures
@@ -86,6 +88,11 @@ class RunSpec:
     def is_peer(self):
         """Whether it is another package's."""
         return self.system in PEER_SYSTEMS
+
+    @property
+    def name(self):
+        """The system, with its ladder where it has one."""
+        return f"{self.system}, ladder({self.ladder})" if self.ladder else self.system
 
     @functools.cached_property
     def key(self):
@@ -272,6 +279,25 @@ def _kept(arrays, n_chains, y):
 
 
 # --------------------------------------------------------------------------------------------------------- the store
+def file_name(text):
+    """A text as part of a file's name."""
+    return "".join(letter if letter.isalnum() else "_" for letter in text)[:60].strip("_")
+
+
+def kernels_notes(names):
+    """A line on the runs of other kernels than the present ones; none where there are none.
+
+    Parameters
+    ----------
+    names : iterable of str
+        `RunSpec.kernels` of each run.
+    """
+    present = chains.kernels_hash()[:12]
+    counts = collections.Counter(name for name in names if name not in ("peer", present))
+    shown = ", ".join(f"{count} by {name}" for name, count in sorted(counts.items()))
+    return [f"Runs by other kernels than the present ones, the newest in the store: {shown}."] if counts else []
+
+
 class RunStore:
     """A folder of runs, a file each.
 
@@ -279,7 +305,8 @@ class RunStore:
     ----------
     folder : str or os.PathLike
     any_kernels : bool
-        Take our runs by kernels of other sources too, the latest: to look at what is there while kernels change.
+        Where a run by the present kernels is not there, take the newest by others: to look at what is there while
+        kernels change.
     """
 
     def __init__(self, folder, any_kernels=False):
@@ -287,8 +314,7 @@ class RunStore:
 
     def path(self, spec):
         """The file of a run by the present kernels."""
-        text = spec.system + (f" {spec.ladder}" if spec.ladder else "")
-        name = "".join(letter if letter.isalnum() else "_" for letter in text)[:60].strip("_")
+        name = file_name(spec.system + (f" {spec.ladder}" if spec.ladder else ""))
         name = f"{name}-{spec.budget:g}s-{spec.data_seed}-{spec.seed}-{spec.key[:20]}-{spec.kernels}.npz"
         return os.path.join(self.folder, spec.problem, name)
 
@@ -323,7 +349,7 @@ class RunStore:
             minutes, left = left / 60, left - spec.budget
             if self.find(spec) is not None:
                 continue
-            name = f"{spec.problem}, data {spec.data_seed}, {spec.system}, seed {spec.seed}"
+            name = f"{spec.problem}, data {spec.data_seed}, {spec.name}, seed {spec.seed}"
             say(f"{number} of {len(missing)}, {minutes:.0f} CPU min left: {name}")
             path = self.path(spec)
             os.makedirs(os.path.dirname(path), exist_ok=True)

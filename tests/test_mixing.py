@@ -1,6 +1,5 @@
 """The mixing experiments: what a run records, what is measured on it, how runs are kept, and the scripts."""
 
-import json
 import math
 import os
 import time
@@ -14,8 +13,6 @@ import bart
 from benchmarks import peer_runs
 from experiments import (
     mixing,
-    mixing_friedman,
-    mixing_hypercube,
     mixing_measures,
     mixing_runs,
     mixing_worker,
@@ -188,7 +185,7 @@ def make_record(rng, n=(400, 500, 400, 400), shift=0.0):
     about = {"cpu": 2.0, "kept_cpu": 1.0, "wall": 1.0, "n_burn": 5, "n_sweeps": 5, "mean_leaves": 2.0}
     pit = (np.arange(1000) + 0.5) / 1000
     test = {"log_score": rng.normal(size=1000), "pit": pit, "mean": np.zeros(1000), "n_draws": 4}
-    header = {"chains": [about] * len(n), "test": "a", "us_per_pass": [1.0, 1.0]}
+    header = {"chains": [about] * len(n), "test": "a", "us_per_pass": [1.0, 1.0], "kernels": "peer"}
     return {"header": header, "chains": parts, "test": test}
 
 
@@ -312,6 +309,24 @@ def test_runs_by_earlier_kernels_are_taken_where_asked(tmp_path, monkeypatch):
     assert RunStore(tmp_path, any_kernels=True).find(replace(TINY, seed=1)) is None
 
 
+def test_of_runs_by_earlier_kernels_the_newest_is_taken_and_the_table_says_so(tmp_path, monkeypatch):
+    store, paths = RunStore(tmp_path, any_kernels=True), []
+    present = mixing_runs.chains.kernels_hash()
+    for age, kernels in enumerate("cba"):
+        monkeypatch.setattr(mixing_runs.chains, "kernels_hash", lambda kernels=kernels: kernels * 64)
+        paths.append(store.path(TINY))
+        os.makedirs(os.path.dirname(paths[-1]), exist_ok=True)
+        with zipfile.ZipFile(paths[-1], "w"):
+            pass
+        os.utime(paths[-1], (1e9 - age, 1e9 - age))
+    assert store.find(TINY) == paths[2]                      # of the present kernels
+    monkeypatch.setattr(mixing_runs.chains, "kernels_hash", lambda: present)
+    assert store.find(TINY) == paths[0]
+    (note,) = mixing_runs.kernels_notes(["c" * 12, "peer", present[:12], "c" * 12])
+    assert note.endswith("the newest in the store: 2 by cccccccccccc.")
+    assert mixing_runs.kernels_notes(["peer", present[:12]]) == []
+
+
 def test_a_run_that_fails_is_named_and_the_others_are_made(tmp_path):
     lines = []
     bad = replace(TINY, system="gibbs")
@@ -344,54 +359,3 @@ def test_constant_columns_are_left_out(monkeypatch):
         np.testing.assert_array_equal(problem.X_test, made.X_test[:, [0, 2, 3, 4]])
     finally:
         mixing_runs._load.cache_clear()
-
-
-# The scripts
-
-
-def test_tables_from_the_store(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(mixing_friedman, "PROBLEMS", {PROBLEM: lambda seed: seed})
-    arguments = ["--budget", "0.2", "--seeds", "0", "1"]
-    arguments += ["--store", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
-    ours = [*arguments, "--systems", "growprune", "cgm"]
-    with pytest.raises(SystemExit, match="no run in"):
-        mixing_friedman.main([*ours, "--tables-only"])
-    assert mixing_friedman.main(ours) == 0
-    text = (tmp_path / "out" / "mixing_friedman.txt").read_text()
-    assert text in capsys.readouterr().out
-    assert text.count(f"{PROBLEM}  cgm") == 2 and "by the best peer" not in text
-    record = json.loads((tmp_path / "out" / "mixing_friedman.json").read_text())
-    assert len(record["runs"]) == 4 and record["ratios"] is None
-    before = sorted((tmp_path / "runs").rglob("*.npz"))
-    assert mixing_friedman.main(ours) == 0 and sorted((tmp_path / "runs").rglob("*.npz")) == before
-    with pytest.raises(SystemExit, match="sampler"):
-        mixing_friedman.main([*arguments, "--systems", "gibbs"])
-
-
-def test_the_ratio_table(rng):
-    from experiments.mixing_tables import tables
-
-    one = mixing_measures.measure(make_record(rng), np.zeros(1000))
-    found = {(PROBLEM, "growprune"): {0: one}, (PROBLEM, "bartz"): {0: one}}
-    made = tables(found, "growprune", 20.0)
-    assert made[2].rows[-1][2:] == ["1 (1, 1)"] * 4 and made[2].rows[0][2] == "1 (1, 1) bartz"
-    assert all(len(row) == len(table.columns) for table in made for row in table.rows if row)
-    # A quantity whose chains disagree is in brackets: the random walk of the log-likelihood, and sigma with it.
-    assert made[0].rows[0][3].startswith("(") and not made[0].rows[0][5].startswith("(")
-
-
-def test_the_hypercube_table(tmp_path):
-    out = tmp_path / "out"
-    arguments = ["--budget", "0.4", "--dims", "2", "--data-seeds", "0", "--systems", "cgm", "--out", str(out)]
-    assert mixing_hypercube.main([*arguments, "--store", str(tmp_path / "runs")]) == 0
-    (one,) = json.loads((out / "mixing_hypercube.json").read_text())["runs"]
-    assert len(one["gaps"]) == len(one["leaves"]) == 4 and 3.5 < one["reference_leaves"] < 5.0
-    assert abs(one["gap"]) < 25.0 and set(one["r_hat"]) == {"log_likelihood", "n_leaves", "f"}
-    assert "D = 2" in (out / "mixing_hypercube.txt").read_text()
-
-
-def test_hypercube_budgets():
-    found = mixing_hypercube.specs((5, 7), (0,), ("cgm",))
-    assert [spec.budget for spec in found] == [60.0, 300.0]
-    found = mixing_hypercube.specs((5, 7), (0, 1), ("cgm",), "quick", ladder="8")
-    assert [spec.budget for spec in found] == [6.0, 20.0] * 2 and {spec.ladder for spec in found} == {"8"}
