@@ -9,7 +9,7 @@ from bart.storage import atomic_file
 
 from . import chains
 from .command import STORE, one_line_errors, say
-from .mixing_measures import compare, measure
+from .mixing_measures import compare, held_out, measure
 from .mixing_runs import PEER_SYSTEMS, MissingRuns, RunSpec, RunStore, peer_is_missing, test_rows
 from .mixing_runs import load as load_problem
 from .mixing_tables import tables
@@ -88,7 +88,7 @@ def specs(problems, systems, seeds, budget):
 
 
 def main(name, problems, description, arguments=None):
-    """Command line of `mixing_friedman` and `mixing_real`: make the runs that are missing, write the tables."""
+    """Command line of `mixing_friedman`, `mixing_real`, `mixing_all`: make the missing runs, write the tables."""
     parser = argparse.ArgumentParser(description=description)
     add_options(parser)
     parser.add_argument("--problems", nargs="+", choices=problems, default=list(problems), metavar="PROBLEM",
@@ -122,5 +122,6 @@ def write(folder, name, found, target, budget):
         for seed, one in measured.items()
     ]
     report = {"provenance": chains.provenance(), "budget": budget, "target": target, "runs": records}
-    write_json(os.path.join(folder, name + ".json"), {**report, "ratios": compare(found, target)})
+    report |= {"held_out": held_out(found, target), "ratios": compare(found, target)}
+    write_json(os.path.join(folder, name + ".json"), report)
     return text

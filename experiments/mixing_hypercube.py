@@ -176,8 +176,8 @@ def table(found, budgets):
             "Level: mean log-likelihood of the kept draws less that of four chains started at the true 2^D-leaf tree "
             "(two CGM, two GrowPrune, 20 000 sweeps, the second half kept; its spread: the highest of their means less "
             "the lowest), nats; by chain. R-hat: rank-normalised, split, of log-likelihood, leaves, and f at 20 "
-            "held-out points (the worst); ESS/s: pooled bulk ESS by all CPU seconds, in brackets where an R-hat exceeds "
-            "1.05. Of each chain some 5000 draws at most are kept, evenly spaced: >, where these are all but "
+            "held-out points (the worst); ESS/s: pooled bulk ESS by all CPU seconds, in brackets where an R-hat "
+            "exceeds 1.05. Of each chain some 5000 draws at most are kept, evenly spaced: >, where these are all but "
             "independent, so that more would have a higher ESS. Model: m = 1, the paper's beta and settings.",
             *_ladder_notes(found), *kernels_notes(one["kernels"] for one in found.values()),
         ])  # fmt: skip

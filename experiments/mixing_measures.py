@@ -9,7 +9,7 @@ from bart import diagnostics
 from . import summaries
 from .mixing_runs import PEER_SYSTEMS
 
-__all__ = ["NOMINAL", "RATES", "compare", "figures", "measure", "held_out_differences", "together"]
+__all__ = ["NOMINAL", "RATES", "compare", "figures", "held_out", "held_out_differences", "measure", "together"]
 
 NOMINAL = (0.5, 0.9, 0.95)
 RATES = ("sigma", "log_likelihood", "f_median", "f_low")
@@ -82,6 +82,7 @@ def measure(record, y):
         "mean_leaves": float(np.mean([chain["mean_leaves"] for chain in about])),
         "busy": sum(chain["kept_cpu"] for chain in about) / sum(chain["wall"] for chain in about),
         "us_per_pass": float(np.mean(header["us_per_pass"])),
+        "kernels": header["kernels"],
     }
 
 
@@ -153,6 +154,29 @@ def _interval(values):
     """The value of all seeds, and the 5 and 95 % quantiles of the resamples."""
     more = values[1:] if len(values) > 1 else values
     return float(values[0]), float(np.quantile(more, 0.05)), float(np.quantile(more, 0.95))
+
+
+def held_out(found, target):
+    """`held_out_differences` of a system to all others on the same problems.
+
+    Parameters
+    ----------
+    found : dict
+        As in `compare`.
+    target : str
+        The system.
+
+    Returns
+    -------
+    dict
+        By problem and system, where both have a seed.
+    """
+    differences = {}
+    for (problem, system), theirs in found.items():
+        ours = found.get((problem, target), {})
+        if system != target and set(ours) & set(theirs):
+            differences.setdefault(problem, {})[system] = held_out_differences(ours, theirs)
+    return differences
 
 
 def held_out_differences(ours, theirs):

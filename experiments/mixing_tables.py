@@ -3,7 +3,8 @@
 import numpy as np
 
 from . import summaries
-from .mixing_measures import LEAST_DRAWS, NOMINAL, RATES, compare, held_out_differences
+from .mixing_measures import LEAST_DRAWS, NOMINAL, RATES, compare, held_out
+from .mixing_runs import kernels_notes
 from .report import Table, rows_with_rules
 
 __all__ = ["tables"]
@@ -12,9 +13,13 @@ __all__ = ["tables"]
 DBARTS = {"ms_per_sweep": 3.0, "n_sweeps": 8000, "ess": {"sigma": 180, "log_likelihood": 44, "f_median": 42}}
 
 _COLUMNS = [
-    ("problem", ""), ("system", ""), ("sweeps", "a chain"), ("sigma", "ESS/s"), ("log-lik", "ESS/s"),
-    ("f, median", "ESS/s"), ("f, 5 %", "ESS/s"), ("R-hat", "sigma"), ("R-hat", "log-lik"), ("R-hat", "f, med."),
-    ("R-hat", "f, worst"), ("log-lik", "level"), ("sigma", "mean"), ("leaves", "a tree"), ("pass", "us"), ("n", ""),
+    ("problem", ""), ("system", ""), ("sigma", "ESS/s"), ("log-lik", "ESS/s"), ("f, median", "ESS/s"),
+    ("f, 5 %", "ESS/s"), ("R-hat", "sigma"), ("R-hat", "log-lik"), ("R-hat", "f, med."), ("R-hat", "f, worst"),
+    ("n", ""),
+]  # fmt: skip
+_RUN_COLUMNS = [
+    ("problem", ""), ("system", ""), ("log-lik", "level"), ("sigma", "mean"), ("leaves", "a tree"),
+    ("sweeps", "a chain"), ("draws", "a chain"), ("CPU s", "a run"), ("CPU by", "wall"), ("pass", "us"), ("n", ""),
 ]  # fmt: skip
 _TEST_COLUMNS = [
     ("problem", ""), ("system", ""), ("RMSE", ""), ("log", "score"),
@@ -41,25 +46,29 @@ def _row(problem, system, measured):
     far = _median(measured, "r_hat", "f_worst") > summaries.R_HAT_LIMIT
     cells += [f"({rate})" if far else rate for rate in rates[2:]]
     hats = [f"{_median(measured, 'r_hat', name):.2f}" for name in ("sigma", "log_likelihood", "f_median", "f_worst")]
-    others = [summaries.number(_median(measured, name), 4) for name in ("level", "mean_sigma")]
-    return [problem, system, f"{_median(measured, 'n_sweeps'):.0f}", *cells, *hats, *others,
-            f"{_median(measured, 'mean_leaves'):.2f}", f"{_median(measured, 'us_per_pass'):.2f}", f"{len(measured)}"]
+    return [problem, system, *cells, *hats, f"{len(measured)}"]
 
 
-def _test_row(problem, system, measured, ours):
+def _run_row(problem, system, measured):
+    cells = [summaries.number(_median(measured, name), 4) for name in ("level", "mean_sigma")]
+    digits = {"mean_leaves": 2, "n_sweeps": 0, "n_records": 0, "seconds": 1, "busy": 2, "us_per_pass": 2}
+    cells += [f"{_median(measured, name):.{n}f}" for name, n in digits.items()]
+    return [problem, system, *cells, f"{len(measured)}"]
+
+
+def _test_row(problem, system, measured, found):
     cells = [summaries.number(_median(measured, name)) for name in ("rmse", "log_score")]
     inside = np.mean([one["coverage"] for one in measured.values()], axis=0)
     cells += [f"{100 * share:.1f}" for share in inside]
-    if ours is None or ours is measured or not set(ours) & set(measured):
+    if found is None:
         return [problem, system, *cells, *["-"] * (2 + len(NOMINAL)), f"{len(measured)}"]
-    found = held_out_differences(ours, measured)
     pairs = (found["log_score"], *found["coverage"])
     cells += [f"{found['log_score'][0]:+.4f}", *(f"{value / error:+.1f}" if error else "0" for value, error in pairs)]
     return [problem, system, *cells, f"{len(measured)}"]
 
 
 def tables(found, target, budget):
-    """The tables of what is stored: mixing, held-out rows, and ratios to the best peer.
+    """The tables of what is stored: mixing, the runs, held-out rows, and ratios to the best peer.
 
     Parameters
     ----------
@@ -78,10 +87,16 @@ def tables(found, target, budget):
     mixing = Table(
         f"Effective draws a CPU second, {budget:g} CPU seconds for four chains together", _COLUMNS,
         rows_with_rules(groups, lambda entry: _row(*entry)), _notes(budget))
+    kernels = [one["kernels"] for measured in found.values() for one in measured.values()]
+    runs = Table(
+        f"Where the chains are, {budget:g} CPU seconds for four chains together", _RUN_COLUMNS,
+        rows_with_rules(groups, lambda entry: _run_row(*entry)), [*_run_notes(), *kernels_notes(kernels)])
+    apart = held_out(found, target)
     test = Table(
         f"Held-out rows after {budget:g} CPU seconds", _TEST_COLUMNS,
-        rows_with_rules(groups, lambda entry: _test_row(*entry, found.get((entry[0], target)))), _test_notes(target))
-    made = [mixing, test]
+        rows_with_rules(groups, lambda entry: _test_row(*entry, apart.get(entry[0], {}).get(entry[1]))),
+        _test_notes(target))
+    made = [mixing, runs, test]
     ratios = compare(found, target)
     if ratios is not None:
         made.append(_ratio_table(ratios, target))
@@ -95,7 +110,7 @@ def _ratio_table(ratios, target):
     names = list(ratios["sigma"]["ratios"])
     n_seeds = ratios["sigma"]["n_seeds"]
     rows = [[name, f"{n_seeds}", *(cell(*ratios[q]["ratios"][name]) for q in RATES)] for name in names]
-    rows += [None, ["median", f"{n_seeds}", *(cell(*ratios[q]["median"]) for q in RATES)]]
+    rows += [None, [f"median of {len(names)}", f"{n_seeds}", *(cell(*ratios[q]["median"]) for q in RATES)]]
     return Table(
         f"{target} by the best peer: ratios of effective draws a CPU second", _RATIO_COLUMNS, rows,
         ["Ratio of geometric means over the seeds, 5 and 95 % quantiles of a bootstrap over the seeds (the best peer "
@@ -123,9 +138,17 @@ def _notes(budget):
         "other packages from stumps, stochtree warm after five sweeps of grow-from-root (counted, at most half of "
         "the burn-in). The prior is the same where a package can have it (m = 200, alpha .95, beta 2, k 2, nu 3, q .9, "
         "sigma by least squares where that exists); benchmarks/peer_tables.py says what differs. Log-likelihood: "
-        "sum of log N(y | f, sigma^2) at the end of a sweep, units of y. pass: one streaming masked sum over the rows, "
-        "before and after the run, which tells how fast the machine was then.",
+        "sum of log N(y | f, sigma^2) at the end of a sweep, units of y.",
         f"dbarts on friedman-2000-10, one chain, not measured here: {dbarts} a second by the same definition.",
+    ]
+
+
+def _run_notes():
+    return [
+        "Log-likelihood, sigma, leaves: means over the kept draws of all chains. Sweeps: with burn-in; draws: those "
+        "that are measured. CPU by wall: seconds after the burn-in; below 1 the run shared its core. pass: one "
+        "streaming masked sum over the rows, before and after the run, which tells how fast the machine was then. "
+        "Medians over n seeds.",
     ]
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from test_mixing import PROBLEM, make_record
 
-from experiments import mixing_friedman, mixing_hypercube, mixing_measures, mixing_runs
+from experiments import mixing_all, mixing_friedman, mixing_hypercube, mixing_measures, mixing_real, mixing_runs
+from experiments.mixing_tables import tables
 
 pytest.importorskip("arviz")
 
@@ -20,25 +21,37 @@ def test_tables_from_the_store(tmp_path, monkeypatch, capsys):
     assert mixing_friedman.main(ours) == 0
     text = (tmp_path / "out" / "mixing_friedman.txt").read_text()
     assert text in capsys.readouterr().out
-    assert text.count(f"{PROBLEM}  cgm") == 2 and "by the best peer" not in text
+    assert text.count(f"{PROBLEM}  cgm") == 3 and "by the best peer" not in text
     record = json.loads((tmp_path / "out" / "mixing_friedman.json").read_text())
     assert len(record["runs"]) == 4 and record["ratios"] is None
+    assert len(record["held_out"][PROBLEM]["cgm"]["log_score"]) == 2
     before = sorted((tmp_path / "runs").rglob("*.npz"))
     assert mixing_friedman.main(ours) == 0 and sorted((tmp_path / "runs").rglob("*.npz")) == before
+    monkeypatch.setattr(mixing_all, "PROBLEMS", {PROBLEM: lambda seed: seed})
+    assert mixing_all.main([*ours, "--tables-only"]) == 0
+    assert (tmp_path / "out" / "mixing_all.txt").read_text() == text
     with pytest.raises(SystemExit, match="sampler"):
         mixing_friedman.main([*arguments, "--systems", "gibbs"])
 
 
-def test_the_ratio_table(rng):
-    from experiments.mixing_tables import tables
+def test_all_problems_are_those_of_both_scripts():
+    assert len(mixing_all.PROBLEMS) == 8
+    for one in (mixing_friedman, mixing_real):
+        assert one.PROBLEMS.items() <= mixing_all.PROBLEMS.items()
 
+
+def test_what_the_tables_show(rng):
     one = mixing_measures.measure(make_record(rng), np.zeros(1000))
     found = {(PROBLEM, "growprune"): {0: one}, (PROBLEM, "bartz"): {0: one}}
     made = tables(found, "growprune", 20.0)
-    assert made[2].rows[-1][2:] == ["1 (1, 1)"] * 4 and made[2].rows[0][2] == "1 (1, 1) bartz"
+    assert made[3].rows[-1] == ["median of 1", "1", *["1 (1, 1)"] * 4] and made[3].rows[0][2] == "1 (1, 1) bartz"
     assert all(len(row) == len(table.columns) for table in made for row in table.rows if row)
     # A quantity whose chains disagree is in brackets: the random walk of the log-likelihood, and sigma with it.
-    assert made[0].rows[0][3].startswith("(") and not made[0].rows[0][5].startswith("(")
+    assert made[0].rows[0][2].startswith("(") and not made[0].rows[0][4].startswith("(")
+    # What is measured is shown: ESS a second and R-hat, where the chains are, held-out rows.
+    assert len(made[0].rows[0][2:-1]) == 2 * len(mixing_measures.RATES) and made[1].rows[0][4:9] == [
+        "2.00", "10", "400", "8.0", "1.00"]  # fmt: skip
+    assert made[2].rows[0][7:12] == ["-"] * 5 and made[2].rows[1][7] == "+0.0000"
 
 
 def test_the_hypercube_table(tmp_path):
