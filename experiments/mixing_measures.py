@@ -105,49 +105,51 @@ def compare(found, target, seed=1):
     Returns
     -------
     dict or None
-        By quantity: ``ratios``, of each problem (ratio, low, high, best peer), and ``median`` (ratio, low, high) over
-        the problems. None where the target or all peers are missing.
+        By quantity: ``ratios``, of each problem (ratio, low, high, best peer); ``seeds``, of each problem those that
+        all its systems have; ``median`` (ratio, low, high) over the problems, of the seeds that all of them have, and
+        ``n_seeds``, how many; None where there are none. None altogether where the target or all peers are missing.
 
     Notes
     -----
-    A resample draws seeds with replacement, the same ones for all systems and problems; rates are geometric means
-    over its seeds, and the best peer is found anew.
+    A resample draws seeds with replacement, the same ones for all systems, and for all problems of a median; rates are
+    geometric means over its seeds, and the best peer is found anew.
     """
-    names = [problem for problem, system in found if system == target]
-    peers = {problem: [s for p, s in found if p == problem and s in PEER_SYSTEMS] for problem in names}
-    names = [problem for problem in names if peers[problem]]
-    if not names:
-        return None
-    systems = [(problem, system) for problem in names for system in (target, *peers[problem])]
-    seeds = sorted(set.intersection(*(set(found[key]) for key in systems)))
+    peers = {problem: [s for p, s in found if p == problem and s in PEER_SYSTEMS] for problem, _ in found}
+    seeds = {
+        problem: sorted(set.intersection(*(set(found[problem, system]) for system in (target, *peers[problem]))))
+        for problem in peers if (problem, target) in found and peers[problem]
+    }  # fmt: skip
+    seeds = {problem: shared for problem, shared in seeds.items() if shared}
     if not seeds:
         return None
-    rng = np.random.Generator(np.random.PCG64DXSM(seed))
-    draws = [seeds, *(list(rng.choice(seeds, len(seeds))) for _ in range(N_BOOTSTRAP if len(seeds) > 1 else 0))]
+    common = sorted(set.intersection(*map(set, seeds.values())))
     result = {}
     for name in RATES:
-        ratios, best = [], {}
-        for draw in draws:
-            line = []
-            for problem in names:
-                rates = {
-                    system: _centre([found[problem, system][one] for one in draw], name)
-                    for system in (target, *peers[problem])
-                }
-                first = max(peers[problem], key=rates.get)
-                best.setdefault(problem, first)
-                line.append(rates[target] / rates[first])
-            ratios.append(line)
-        ratios = np.array(ratios)
-        medians = np.median(ratios, axis=1)
-        result[name] = {
-            "ratios": {
-                problem: (*_interval(ratios[:, place]), best[problem]) for place, problem in enumerate(names)
-            },
-            "median": _interval(medians),
-            "n_seeds": len(seeds),
-        }  # fmt: skip
+        ratios, medians = {}, []
+        for problem, shared in seeds.items():
+            values, best = _ratios(found, problem, target, peers[problem], name, _resamples(shared, seed))
+            ratios[problem] = (*_interval(values), best)
+            if common:
+                medians.append(_ratios(found, problem, target, peers[problem], name, _resamples(common, seed))[0])
+        median = _interval(np.median(medians, axis=0)) if common else None
+        result[name] = {"ratios": ratios, "seeds": seeds, "median": median, "n_seeds": len(common)}
     return result
+
+
+def _resamples(seeds, seed):
+    """The seeds, then resamples of them; none of a single one."""
+    rng = np.random.Generator(np.random.PCG64DXSM(seed))
+    return [seeds, *(list(rng.choice(seeds, len(seeds))) for _ in range(N_BOOTSTRAP if len(seeds) > 1 else 0))]
+
+
+def _ratios(found, problem, target, peers, name, draws):
+    """The rate of a system by that of the best peer for each draw of seeds, and the best peer of the first draw."""
+    ratios, best = [], []
+    for draw in draws:
+        rates = {s: _centre([found[problem, s][one] for one in draw], name) for s in (target, *peers)}
+        best.append(max(peers, key=rates.get))
+        ratios.append(rates[target] / rates[best[-1]])
+    return np.array(ratios), best[0]
 
 
 def _interval(values):

@@ -104,19 +104,23 @@ def tables(found, target, budget):
 
 
 def _ratio_table(ratios, target):
-    def cell(value, low, high, *best):
-        return f"{value:.3g} ({low:.3g}, {high:.3g}){' ' + best[0] if best else ''}"
+    def cell(n_seeds, value, low, high, *best):
+        return " ".join([f"{value:.3g}", *([f"({low:.3g}, {high:.3g})"] if n_seeds > 1 else []), *best])
 
-    names = list(ratios["sigma"]["ratios"])
-    n_seeds = ratios["sigma"]["n_seeds"]
-    rows = [[name, f"{n_seeds}", *(cell(*ratios[q]["ratios"][name]) for q in RATES)] for name in names]
-    rows += [None, [f"median of {len(names)}", f"{n_seeds}", *(cell(*ratios[q]["median"]) for q in RATES)]]
+    seeds, n_common = ratios["sigma"]["seeds"], ratios["sigma"]["n_seeds"]
+    rows = [
+        [name, f"{len(own)}", *(cell(len(own), *ratios[quantity]["ratios"][name]) for quantity in RATES)]
+        for name, own in seeds.items()
+    ]
+    medians = [cell(n_common, *ratios[quantity]["median"]) if n_common else "-" for quantity in RATES]
+    rows += [None, [f"median of {len(seeds)}", f"{n_common}", *medians]]
     return Table(
         f"{target} by the best peer: ratios of effective draws a CPU second", _RATIO_COLUMNS, rows,
-        ["Ratio of geometric means over the seeds, 5 and 95 % quantiles of a bootstrap over the seeds (the best peer "
-         "found anew in each resample), and the peer that is best for that quantity and problem. Last line: the median "
-         "over the problems. A run without an ESS counts as 4 effective draws. Chains that stand in different places "
-         "have an ESS of 4 to 6, never less: the ratio to a peer that has not converged is an understatement."],
+        ["Ratio of geometric means over the seeds that all systems have, 5 and 95 % quantiles of a bootstrap over "
+         "these (the best peer found anew in each resample; of one seed there are none), and the peer that is best for "
+         "that quantity and problem. Last line: the median over the problems, of the seeds that all have. A run "
+         "without an ESS counts as 4 effective draws. Chains that stand in different places have an ESS of 4 to 6, "
+         "never less: the ratio to a peer that has not converged is an understatement."],
         n_left=1)
 
 

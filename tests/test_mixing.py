@@ -242,6 +242,20 @@ def test_ratio_to_the_best_peer():
     assert found["median"] == pytest.approx((5.75, 4.75, 7.75))
 
 
+def test_a_problem_is_compared_by_its_own_seeds_and_the_median_by_common_ones():
+    found = {
+        ("a", "growprune"): {0: rated(8.0), 1: rated(2.0)}, ("a", "bartz"): {0: rated(1.0), 1: rated(1.0)},
+        ("b", "growprune"): {0: rated(2.0)}, ("b", "bartz"): {0: rated(1.0), 1: rated(9.0)},
+    }  # fmt: skip
+    one = mixing_measures.compare(found, "growprune")["sigma"]
+    assert one["ratios"]["a"][:3] == pytest.approx((4.0, 2.0, 8.0)) and one["ratios"]["b"][0] == pytest.approx(2.0)
+    assert one["seeds"] == {"a": [0, 1], "b": [0]} and one["n_seeds"] == 1
+    assert one["median"] == pytest.approx((5.0, 5.0, 5.0))
+    found["b", "bartz"] = found["b", "growprune"] = {2: rated(1.0)}
+    one = mixing_measures.compare(found, "growprune")["sigma"]
+    assert one["median"] is None and one["ratios"]["b"][3] == "bartz"
+
+
 def test_no_ratio_without_peers_or_common_seeds():
     assert mixing_measures.compare({("a", "growprune"): {0: rated(1.0)}}, "growprune") is None
     found = {("a", "growprune"): {0: rated(1.0)}, ("a", "bartz"): {1: rated(1.0)}}

@@ -44,7 +44,9 @@ def test_what_the_tables_show(rng):
     one = mixing_measures.measure(make_record(rng), np.zeros(1000))
     found = {(PROBLEM, "growprune"): {0: one}, (PROBLEM, "bartz"): {0: one}}
     made = tables(found, "growprune", 20.0)
-    assert made[3].rows[-1] == ["median of 1", "1", *["1 (1, 1)"] * 4] and made[3].rows[0][2] == "1 (1, 1) bartz"
+    assert made[3].rows[-1] == ["median of 1", "1", *["1"] * 4] and made[3].rows[0][2] == "1 bartz"
+    found = {key: {0: one, 1: one} for key in found}
+    assert tables(found, "growprune", 20.0)[3].rows[0][1:3] == ["2", "1 (1, 1) bartz"]
     assert all(len(row) == len(table.columns) for table in made for row in table.rows if row)
     # A quantity whose chains disagree is in brackets: the random walk of the log-likelihood, and sigma with it.
     assert made[0].rows[0][2].startswith("(") and not made[0].rows[0][4].startswith("(")
