@@ -1,18 +1,20 @@
-"""The start "grow": the law of its trees by enumeration, and that each is drawn given the trees before it."""
+"""The starts "grow" and "smc": the laws of their trees by enumeration, and that each is drawn given those before it."""
 
 import numpy as np
 import pytest
 from bart.kernels.plan import KernelPlan
-from bart.kernels.testing import ScriptedBitGenerator, replicate
+from bart.kernels.testing import ScriptedBitGenerator
 from chain_helpers import assert_same, make_data, make_model
-from compiled import cells_of, make_params, make_state, script_of
+from compiled import both_step, cells_of, make_params, make_state, script_of
 from laws import g_test
 from oracle import Problem, replace_at
 from scipy import stats
+from test_one_step import count_steps
 from tiny import PROBLEMS
+from twin_particles import ParticleGibbs
 from twin_proposals import OptimalProposal
 from twin_random import Uniforms, outcomes
-from twins import Node
+from twins import Node, mutated
 
 import bart
 from bart.backfitting import FILTERS
@@ -20,32 +22,71 @@ from bart.backfitting import FILTERS
 LEVEL = 1e-5
 SEEN = [(name, n_bins) for name in ("line", "plane", "ties", "long_line", "weighted", "grid", "cube", "unsplit_root")
         for n_bins in (None, 3)]
-WEIGHED = ("line", "ties", "weighted", "cube")
+FILTERED = [*((name, 2) for name in ("line", "square", "ties", "long_line", "shallow", "weighted_three", "grid", "cube",
+                                     "precise_ties", "unsplit_root")),
+            ("triple_line", 3), ("line", 1)]
 
 
-class Grow(bart.TreeSampler):
-    """The start's pass as a sampler, for what replicates steps."""
+class Start(bart.TreeSampler):
+    """A start's pass as a sampler, for what replicates steps."""
+
+    def __init__(self, kind, **options):
+        self.options = FILTERS[kind] | options
 
     def plan(self):
-        return KernelPlan(**FILTERS["grow"])
+        return KernelPlan(**self.options)
 
 
-def grow(problem, proposal, random):
+def grow(problem, proposal, random, mutant=None):
     """The twin: nodes breadth first, each stopped or split by the optimal proposal."""
     tree, queue = None, [Node("", None, problem.all_rows, 0)]
     for node in queue:
         rule = proposal.propose(node, random)[0]
         if rule is not None:
             tree = replace_at(tree, node.path, (*rule, None, None))
-            queue += [Node(node.path + side, None, rows, node.depth + 1)
+            depth = 0 if mutant == "depths from 0" else node.depth + 1
+            queue += [Node(node.path + side, None, rows, depth)
                       for side, rows in zip("LR", problem.divide(node.rows, *rule), strict=True)]
     return tree
 
 
-def law_of(problem, n_bins=None):
+def grown_law(problem, n_bins=None, mutant=None):
     """Exact law of the grown tree: dict of tree -> probability."""
-    proposal = OptimalProposal(problem, cells_of(make_state(problem, n_bins=n_bins)))
-    return outcomes(lambda random: grow(problem, proposal, random))
+    cells = cells_of(make_state(problem, n_bins=n_bins))
+    proposal = OptimalProposal(mutated(problem, mutant), cells, mutant=mutant)
+    return outcomes(lambda random: grow(problem, proposal, random, mutant))
+
+
+def filtered_law(problem, n_particles=2, **options):
+    """Exact law of the tree of a particle filter: dict of tree -> probability."""
+    return ParticleGibbs(problem, n_particles, **{"clamped": False} | options).law(None)
+
+
+LAWS = {"grow": grown_law, "smc": filtered_law}
+
+
+@pytest.fixture
+def two_particles(monkeypatch):
+    """The start "smc" with as few particles as can be enumerated."""
+    monkeypatch.setitem(FILTERS, "smc", FILTERS["smc"] | {"n_particles": 2})
+
+
+def start_counts(problem, sampler, n, rng, n_bins=None):
+    """Counts of the enumerated trees after n passes, from the last of them."""
+    trees = problem.posterior().trees
+    return count_steps(problem, trees, sampler, [0] * (len(trees) - 1) + [n], rng, n_bins)
+
+
+def p_value(counts, law, problem):
+    return g_test(counts, [law.get(tree, 0.0) for tree in problem.posterior().trees])
+
+
+def check_law(problem, law, counts):
+    """The posterior is another law, and the test tells them apart."""
+    assert abs(sum(law.values()) - 1.0) < 1e-12
+    assert p_value(counts, law, problem) > LEVEL
+    post = problem.posterior()
+    assert post.n_trees == 1 or g_test(counts, post.p) < 1e-20
 
 
 def model_of(problem, **options):
@@ -57,18 +98,35 @@ def model_of(problem, **options):
 
 @pytest.mark.parametrize("name, n_bins", SEEN)
 def test_grown_trees_follow_the_product_of_their_decisions(name, n_bins, rng):
-    """G-test of 100 000 passes, from whatever tree; the posterior is another law, and this test tells them apart."""
+    """G-test of 100 000 passes, from whatever tree."""
     problem = PROBLEMS[name]()
-    law, post = law_of(problem, n_bins), problem.posterior()
-    assert abs(sum(law.values()) - 1.0) < 1e-12
-    state, start = make_state(problem, n_bins=n_bins), post.trees[-1]
-    found = replicate(Grow(), state, start, problem.target, make_params(problem), rng, 100_000)
-    keys = {make_state(problem, tree).key(): i for i, tree in enumerate(post.trees)}
-    counts = np.zeros(len(keys))
-    for key, count in found.items():
-        counts[keys[key]] = count
-    assert g_test(counts, [law.get(tree, 0.0) for tree in post.trees]) > LEVEL
-    assert len(keys) == 1 or g_test(counts, post.p) < 1e-20
+    check_law(problem, grown_law(problem, n_bins), start_counts(problem, Start("grow"), 100_000, rng, n_bins))
+
+
+@pytest.mark.parametrize("name, n_particles", FILTERED)
+def test_filtered_trees_follow_the_law_of_few_particles(name, n_particles, rng):
+    problem, sampler = PROBLEMS[name](), Start("smc", n_particles=n_particles)
+    check_law(problem, filtered_law(problem, n_particles), start_counts(problem, sampler, 100_000, rng))
+
+
+@pytest.mark.parametrize("name, n_bins, mutant", [
+    ("ties", None, "sigma for variance"), ("line", None, "depths from 0"),
+    ("line", 3, "cell share left out")])
+def test_wrong_laws_of_grown_trees_are_seen(name, n_bins, mutant, rng):
+    problem = PROBLEMS[name]()
+    counts = start_counts(problem, Start("grow"), 100_000, rng, n_bins)
+    assert p_value(counts, grown_law(problem, n_bins, mutant), problem) < LEVEL
+
+
+@pytest.mark.parametrize("name, wrong", [
+    ("line", {"mutant": "first particle kept"}), ("line", {"mutant": "weights kept on copy"}),
+    ("ties", {"mutant": "sigma for variance"}), ("shallow", {"mutant": "root always split"}),
+    ("precise_ties", {"mutant": "skipped stages"}), ("ties", {"mutant": "stop of unsplittable nodes weighted"}),
+    ("line", {"ess_threshold": 0.0}), ("line", {"clamped": True}), ("triple_line", {"n_particles": 3})], ids=str)
+def test_wrong_laws_of_filtered_trees_are_seen(name, wrong, rng):
+    problem = PROBLEMS[name]()
+    counts = start_counts(problem, Start("smc", n_particles=2), 100_000, rng)
+    assert p_value(counts, filtered_law(problem, **wrong), problem) < LEVEL
 
 
 @pytest.mark.parametrize("name, n_bins", SEEN)
@@ -79,7 +137,7 @@ def test_the_same_decisions_on_the_same_uniforms(name, n_bins, rng):
     for _ in range(200):
         uniforms = script_of(rng, 100)
         bits = ScriptedBitGenerator(uniforms)
-        state.step(Grow().plan(), problem.target, params, bits.generator)
+        state.step(Start("grow").plan(), problem.target, params, bits.generator)
         source = Uniforms(iter(uniforms).__next__)
         assert state.structure == grow(problem, proposal, source)
         assert bits.n_used == source.n_used + 1         # the draw of one particle among one
@@ -87,15 +145,31 @@ def test_the_same_decisions_on_the_same_uniforms(name, n_bins, rng):
     assert len(grown) > 1 or name == "unsplit_root"
 
 
-@pytest.mark.parametrize("name", WEIGHED)
-def test_an_ensemble_starts_from_grown_trees(name, rng):
+@pytest.mark.parametrize("n_particles, n_times", [(1, 100), (2, 200), (5, 100), (FILTERS["smc"]["n_particles"], 10)])
+@pytest.mark.parametrize("name", ["line", "plane", "ties", "weighted", "grid", "precise_ties", "tiles", "unsplit_root"])
+def test_filters_decide_alike_on_the_same_uniforms(name, n_particles, n_times, rng):
+    problem = PROBLEMS[name]()
+    sampler, state = Start("smc", n_particles=n_particles), make_state(problem)
+    twin, found = ParticleGibbs(problem, n_particles, clamped=False), set()
+    for _ in range(n_times):
+        tree = state.structure
+        info, n_used, result, n_twin = both_step(state, sampler, twin, tree, script_of(rng, 100 * n_particles))
+        assert (state.structure, n_used, info.n_stages) == (result.tree, n_twin, result.n_stages)
+        assert info.row_visits == result.row_visits
+        found.add(tree)
+    assert len(found) > 1 or name == "unsplit_root"
+
+
+@pytest.mark.parametrize("init, name", [*(("grow", name) for name in ("line", "ties", "weighted", "cube")),
+                                        *(("smc", name) for name in ("line", "ties", "weighted_three", "cube"))])
+def test_an_ensemble_starts_from_such_trees(init, name, rng, two_particles):
     """G-test of the trees; leaf values from their posterior given the tree: Kolmogorov-Smirnov."""
     problem = PROBLEMS[name]()
-    law, model = law_of(problem), model_of(problem, n_trees=1)
+    law, model = LAWS[init](problem), model_of(problem, n_trees=1)
     trees, z = list(law), []
     counts = dict.fromkeys(trees, 0)
     for _ in range(4_000):
-        state = bart.Ensemble(model, bart.CGM(), rng, init="grow").trees[0]
+        state = bart.Ensemble(model, bart.CGM(), rng, init=init).trees[0]
         counts[state.structure] += 1
         n, sums = state.leaf_counts(), np.bincount(state.leaf_of_row, problem.target - problem.leaf_mean)
         precision = 1.0 / problem.leaf_var + n / problem.sigma2
@@ -105,25 +179,25 @@ def test_an_ensemble_starts_from_grown_trees(name, rng):
     assert stats.kstest(z, "norm").pvalue > LEVEL
 
 
-def test_each_tree_is_grown_given_the_trees_before_it(rng):
+@pytest.mark.parametrize("init, n_times", [("grow", 2_000), ("smc", 800)])
+def test_each_tree_is_drawn_given_the_trees_before_it(init, n_times, rng, two_particles):
     """How often the second is a stump, against its probability given what the first leaves, by twin: |z| < 4.5."""
-    X, y = [[0.0], [1.0], [2.5], [3.0]], [3.0, 2.5, -2.8, -3.0]
+    X, y = [[0.0], [0.0], [1.0], [1.0]], [3.0, 2.5, -2.8, -3.0]
 
     def p_stump(target):
         problem = Problem(X, target, 0.5, 2.0, alpha=0.5, beta=1.0)
-        weighed = OptimalProposal(problem).weigh(problem.all_rows, 0, (0,))
-        return np.exp(weighed.log_weights[0] - weighed.log_z)
+        return LAWS[init](problem)[None]
 
     model = model_of(Problem(X, y, 0.5, 2.0, alpha=0.5, beta=1.0), n_trees=2)
     excess = variance = stumps = 0.0
-    for _ in range(2_000):
-        trees = bart.Ensemble(model, bart.CGM(), rng, init="grow").trees
+    for _ in range(n_times):
+        trees = bart.Ensemble(model, bart.CGM(), rng, init=init).trees
         p = p_stump(y - trees[0].fit())
         stumps += trees[1].structure is None
         excess += (trees[1].structure is None) - p
         variance += p * (1.0 - p)
     assert abs(excess) < 4.5 * np.sqrt(variance)
-    assert p_stump(y) < 0.01 < 0.2 < stumps / 2_000         # so a tree grown on y itself would show
+    assert p_stump(y) + 0.15 < stumps / n_times         # so a tree drawn on y itself would show
 
 
 def test_a_chain_from_grown_trees_repeats_and_is_recorded():

@@ -30,7 +30,7 @@ class Particle(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """The particles after a stage; particle 0 is clamped to the subtree at the region's root."""
+    """The particles after a stage; particle 0 is clamped to the subtree at the region's root, if any is."""
 
     root: Node
     particles: tuple
@@ -69,18 +69,21 @@ class ParticleGibbs:
     region : {"tree", "subtree"}
         "subtree": only the subtree at a random slot is redrawn; see :func:`twins.draw_slot`.
     descend : float
+    clamped : bool
+        False: an unconditional particle filter, whose result has a law that the tree before has no say in. Prior
+        proposals and multinomial resampling only.
     """
 
     def __init__(self, problem, n_particles=2, resampling="multinomial", ess_threshold=None, final="plain",
                  bookkeeping="canonical", mutant=None, proposal="prior", subset=None, prior_share=0.0,
-                 region="tree", descend=0.5, cells=None):
+                 region="tree", descend=0.5, cells=None, clamped=True):
         self.problem, self.model, self.mutant = problem, mutated(problem, mutant), mutant
         self.n_particles, self.ess_threshold, self.final = n_particles, ess_threshold, final
         self.scheme = SCHEMES[resampling]
         self.skips_unsplittable = bookkeeping == "authors" or mutant == "skipped stages"
         self.finishes_late = bookkeeping == "authors" or mutant == "late finish"
         self.proposal = make_proposal(self.model, proposal, cells, subset, prior_share, mutant)
-        self.region, self.descend = region, descend
+        self.region, self.descend, self.clamped = region, descend, clamped
         # Rows of the draws so far; no part of a Stage, whose equal states an enumeration merges.
         self.row_visits = 0
         self.law_of_region = cache(self._law_of_region)
@@ -92,7 +95,7 @@ class ParticleGibbs:
             return Result(tree, "pg", staged=staged)
         root = slot._replace(path="")
         state, self.row_visits = self.start(root, staged), 0
-        of_clamped = rows_of_rules(self.problem, root.tree, root.rows) if self.n_particles > 1 else 0
+        of_clamped = rows_of_rules(self.problem, root.tree, root.rows) if self.clamped and self.n_particles > 1 else 0
         while not state.done:
             state = self.advance(state, random)
         subtree, staged = self.finish(state, random)
@@ -133,7 +136,12 @@ class ParticleGibbs:
         clamped = Particle(staged=frozenset(staged))
         free = (Particle(),) * (self.n_particles - 1)
         # With one particle the kernel is the identity and draws nothing.
-        return Stage(root, (clamped, *free), done=self.n_particles == 1)
+        return Stage(root, (clamped, *free), done=self.is_identity)
+
+    @property
+    def is_identity(self):
+        """Whether the clamped particle is alone."""
+        return self.clamped and self.n_particles == 1
 
     def advance(self, state, random):
         """One stage: every unfinished particle decides one node, then resampling unless it was the last."""
@@ -142,7 +150,8 @@ class ParticleGibbs:
         shared = None
         if state.n_stages == 0:
             shared = self.proposal.subset(root, random, root.tree and root.tree[:2])
-        new = [self.extend(p, root, random, shared, clamped=i == 0) for i, p in enumerate(old)]
+        new = [self.extend(p, root, random, shared, clamped=self.clamped and i == 0)
+               for i, p in enumerate(old)]
         if self.finishes_late:
             done = not new[0].queue and not any(self.pending(p, root) for p in old[1:])
         else:
@@ -212,9 +221,14 @@ class ParticleGibbs:
         size, t = self.n_particles, self.ess_threshold
         if t is not None and not 1.0 / sum(w * w for w in weights) < t * size * (1.0 - 1e-12):
             return particles
-        ancestors = self.scheme(weights, random, self.mutant)
-        copied = self.freed(particles[0])
-        chosen = [particles[0]] + [particles[a] if a > 0 else copied for a in ancestors[1:]]
+        if self.clamped:
+            ancestors = self.scheme(weights, random, self.mutant)
+            copied = self.freed(particles[0])
+            chosen = [particles[0]] + [particles[a] if a > 0 else copied for a in ancestors[1:]]
+        else:
+            chosen = [particles[random.choice(weights)] for _ in particles]
+            if self.mutant == "first particle kept":
+                chosen[0] = particles[0]
         if self.mutant == "weights kept on copy":
             return chosen
         return [p._replace(log_weight=0.0) for p in chosen]
@@ -223,7 +237,7 @@ class ParticleGibbs:
         """Draw the new tree by weight over all particles, or by a forced move: (tree, staged nodes)."""
         weights = normalised([p.log_weight for p in state.particles])
         chosen = state.particles[self.final_index(weights, random)]
-        if self.n_particles == 1:
+        if self.is_identity:
             return state.root.tree, chosen.staged
         stuck = {path for path, node in bfs(chosen.tree)
                  if node is None and not self.problem.can_split(self.rows_at(chosen.tree, path, state.root))}
@@ -232,8 +246,10 @@ class ParticleGibbs:
     def final_index(self, weights, random):
         """Index of the particle that becomes the new tree."""
         rest = 1.0 - weights[0]
-        if self.n_particles == 1:
+        if self.is_identity:
             return 0
+        if self.mutant == "final draw without weights":
+            weights = [1.0 / len(weights)] * len(weights)
         if self.mutant == "final draw among the free":
             weights = [0.0] + [w / rest for w in weights[1:]]
         if self.final == "plain":

@@ -2,7 +2,8 @@
 
 Each twin draws from a source of :mod:`twin_random` in the order the kernels consume uniforms, so that it
 can be enumerated exactly, replayed on scripted uniforms, or simulated. ``mutant`` puts a known error back;
-see ``MUTANTS`` for the names ("optimal" and "subtree": of particle Gibbs with that proposal and region).
+see ``MUTANTS`` for the names ("optimal" and "subtree": of particle Gibbs with that proposal and region; "filter":
+without a clamped particle).
 Particle Gibbs is in :mod:`twin_particles`, its proposals in :mod:`twin_proposals`, the local move in
 :mod:`twin_local`.
 """
@@ -27,6 +28,7 @@ MUTANTS = {
                       "stop of unsplittable nodes weighted"),
     "optimal": ("stop weight one", "subset unconditioned", "cell weight for exact ratio", "cell share left out",
                 "prior share left out"),
+    "filter": ("first particle kept",),
     "subtree": ("depth without offset", "path that leaves the tree redrawn", "path that leaves the tree stopped"),
     "Local": ("subset unconditioned", "cell weight for exact ratio", "cell share left out",
               "stops of the children left out", "candidates not counted", "unsplittable child counted",
