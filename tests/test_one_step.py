@@ -5,6 +5,7 @@ from itertools import islice, product
 
 import numpy as np
 import pytest
+from auto_choices import AUTO_STEPS
 from bart.kernels.testing import replicate
 from compiled import COMPOSED, make_pair, make_params, make_state
 from laws import g_test
@@ -76,11 +77,14 @@ def count_steps(problem, trees, sampler, n_starts, rng, n_bins=None):
 
 def check_invariance(name, kind, options, rng):
     problem = PROBLEMS[name]()
+    check_sampler(problem, make_pair(problem, kind, **options)[0], rng, options.get("n_bins"))
+
+
+def check_sampler(problem, sampler, rng, n_bins=None):
     post = problem.posterior()
-    sampler, _ = make_pair(problem, kind, **options)
     for n in (N_REPLICAS, 10 * N_REPLICAS):         # a failure counts if it repeats with ten times the replicas
         starts = rng.multinomial(n, post.p)
-        p = g_test(count_steps(problem, post.trees, sampler, starts, rng, options.get("n_bins")), post.p)
+        p = g_test(count_steps(problem, post.trees, sampler, starts, rng, n_bins), post.p)
         if p > LEVEL or os.environ.get("BART_MUTANT"):
             break
     assert p > LEVEL
@@ -95,6 +99,12 @@ def test_local_moves_leave_the_posterior_invariant(sampler, name, rng):
 @pytest.mark.parametrize("sampler", COMPOSED)
 def test_compositions_leave_the_posterior_invariant(sampler, name, rng):
     check_invariance(name, *COMPOSED[sampler], rng)
+
+
+@pytest.mark.parametrize("name", ["line", "plane", "ties", "weighted", "precise_ties", "tiles"])
+@pytest.mark.parametrize("sampler", AUTO_STEPS)
+def test_what_auto_stands_for_leaves_the_posterior_invariant(sampler, name, rng):
+    check_sampler(PROBLEMS[name](), AUTO_STEPS[sampler], rng)
 
 
 def particle_cases():
