@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import numpy as np
+from auto_choices import AUTO, AUTO_STEPS
+from bart.kernels.forest import ForestStore, predict_draws
 from bart.kernels.testing import trace_steps
 from compiled import make_params, make_state
 from oracle import Problem
@@ -64,12 +66,12 @@ SAMPLERS = {
     "cycle cgm splice transpose": Cycle(CGM(), Splice(), Transpose()),
     "cycle cgm reroute": Cycle(CGM(), Reroute()),
     "mixture local / subtree optimal": Mixture((0.7, Local()), (0.3, _SUBTREE)),
-}
+} | {f"auto: {text}": sampler for text, sampler in AUTO_STEPS.items()}
 # Of whole chains alone: what acts between sweeps makes no single steps.
 BETWEEN_SWEEPS = {
     "cycle growprune slide": Cycle(GrowPrune(), Slide(every=1)),
     "cycle cgm slide 2 gaps": Cycle(CGM(), Slide(every=1, n_gaps=2, n_rows=1)),
-}
+} | {f"auto: {text}": sampler for text, sampler in AUTO.items() if text not in AUTO_STEPS}
 # Steps before the first one that counts, as a share of those that do.
 BURN_SHARE = 0.02
 
@@ -103,21 +105,30 @@ def step_traces(case, sampler, n_steps, rng):
     state, params = make_state(problem), make_params(problem)
     trace_steps(sampler, state, problem.target, params, rng, int(BURN_SHARE * n_steps))
     leaves, dims, codes, f = trace_steps(sampler, state, problem.target, params, rng, n_steps)
-    found = leaf_traces(case, leaves)
+    return named_traces(case, problem, leaves, dims, codes, f)
+
+
+def named_traces(case, problem, leaves, dims, codes, f):
+    """Of leaves, dimension and code of the root's rule, and f at each row: the quantities of `exact_means`."""
+    found = {f"{k} leaves": leaves == k for k in range(1, len(case["exact"]["p_n_leaves"]) + 1)}
     for entry in case["exact"]["root"]:
         dim, code = key = root_key(problem, entry)
         found[root_name(key)] = (dims == dim) & ((codes == code) | (dim < 0))
     return found | {f"f at row {n}": f[:, n] for n in range(problem.n_rows)}
 
 
-def leaf_traces(case, leaves):
-    return {f"{k} leaves": leaves == k for k in range(1, len(case["exact"]["p_n_leaves"]) + 1)}
-
-
 def sweep_traces(case, sampler, n_sweeps, rng):
-    """Traces of the number of leaves of a whole chain with one tree and fixed noise, in the units of y."""
+    """As `step_traces`, of a whole chain with one tree and fixed noise, in the units of y; read off stored trees."""
     model = bart.Model(case["X"], case["target"], n_trees=1, alpha=case["alpha"], beta=case["beta"], scale=False,
                        sigma=case["sigma2"] ** 0.5, leaf_mean=case["leaf_mean"], leaf_var=case["leaf_var"])
     n_burn = int(BURN_SHARE * n_sweeps)
-    leaves = bart.Ensemble(model, sampler, rng).run(n_burn + n_sweeps)["n_leaves"]
-    return leaf_traces(case, np.asarray(leaves[n_burn:]))
+    ensemble, store = bart.Ensemble(model, sampler, rng), ForestStore(1)
+    ensemble.run(n_burn)
+    leaves = ensemble.run(n_sweeps, store=store)["n_leaves"]
+    problem, roots = make_problem(case), store.nodes[store.starts[:-1]]
+    dims, codes = roots["dim"], np.zeros(n_sweeps, dtype=int)
+    for dim, values in enumerate(problem.values):
+        codes[dims == dim] = np.searchsorted(values, roots["value"][dims == dim], side="right") - 1
+    f = np.empty((n_sweeps, problem.n_rows))
+    predict_draws(problem.X, store.nodes, store.starts, 1, 0, n_sweeps, f)
+    return named_traces(case, problem, leaves, dims, codes, f)

@@ -25,6 +25,12 @@ def check_steps(case, sampler, seed, n_steps):
                  exact_means(case), n_steps)
 
 
+def check_chains(case, sampler, seed, n_sweeps):
+    case = CASES[case]
+    assert_means(lambda n, repeat: sweep_traces(case, sampler, n, np.random.default_rng([seed, repeat])),
+                 exact_means(case), n_sweeps)
+
+
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_steps(sampler, case, seed):
@@ -41,7 +47,12 @@ def test_long_runs(sampler, case, seed):
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("sampler", SAMPLERS | BETWEEN_SWEEPS)
 def test_whole_chains(sampler, case, seed):
-    """One tree with fixed noise through Model and Ensemble: the law of the number of leaves."""
-    case, sampler = CASES[case], (SAMPLERS | BETWEEN_SWEEPS)[sampler]
-    assert_means(lambda n, repeat: sweep_traces(case, sampler, n, np.random.default_rng([seed, repeat])),
-                 exact_means(case), N_SWEEPS)
+    """One tree with fixed noise through Model and Ensemble, up to stored trees and what they predict."""
+    check_chains(case, (SAMPLERS | BETWEEN_SWEEPS)[sampler], seed, N_SWEEPS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("sampler", BETWEEN_SWEEPS)
+def test_long_chains(sampler, case, seed):
+    check_chains(case, BETWEEN_SWEEPS[sampler], seed, N_LONG // 4)
