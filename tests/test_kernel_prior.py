@@ -5,6 +5,7 @@ On six rows the prior is enumerated; on 200 rows it is drawn tree by tree by a s
 
 import numpy as np
 import pytest
+from auto_choices import AUTO
 from bart.kernels.forest import ForestStore
 from bart.kernels.state import TreeState
 from laws import g_test
@@ -32,7 +33,7 @@ SAMPLERS = {
     "transpose": bart.Cycle(bart.CGM(), bart.Splice(), bart.Transpose()),
     "reroute": bart.Cycle(bart.CGM(), bart.Reroute()),
     "cycle": bart.Cycle(bart.Local(), bart.Perturb(), bart.Rotate(), bart.ParticleGibbs(4, region="subtree")),
-}
+} | AUTO
 # Ties, and 0.41 and 0.45 lie between two of four cut points of the grid.
 X6 = np.array([[0.0, 0.0, 1.0], [0.2, 0.41, 1.0], [0.9, 0.45, 1.0], [1.0, 1.0, 1.0], [2.5, 0.45, 2.0],
                [2.5, 1.0, 2.0]])
