@@ -6,6 +6,7 @@ the trees by the slow enumeration, the others by hand.
 
 import numpy as np
 import pytest
+from auto_choices import AUTO
 from chain_laws import assert_means
 from oracle import Problem
 
@@ -29,11 +30,12 @@ SAMPLERS = {
     "mixture": bart.Mixture((0.7, bart.Cycle(bart.Local(), bart.Perturb(), bart.Rotate())),
                             (0.3, bart.ParticleGibbs(3, region="subtree"))),
     "recut": bart.Cycle(bart.Local(subset=1), bart.Recut(), bart.Recut(None)),
+    "splice": bart.Cycle(bart.CGM(), bart.Splice()),
     "transpose": bart.Cycle(bart.CGM(), bart.Transpose()),
     "reroute": bart.Cycle(bart.CGM(), bart.Reroute()),
     "all-joint": bart.Cycle(bart.Local(), bart.ParticleGibbs(2, proposal="optimal", region="subtree"),
                             bart.JointLeaves(every=2)),
-}
+} | AUTO
 HEAVY = {
     "optimal-forced": bart.ParticleGibbs(3, "systematic", 0.6, "forced", proposal="optimal"),
     "optimal-subset": bart.ParticleGibbs(2, "killing", proposal="optimal", subset=1, prior_share=0.3),

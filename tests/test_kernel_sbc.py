@@ -6,6 +6,7 @@ where each parameter alone does not. The calibration of the priors is frozen: it
 
 import numpy as np
 import pytest
+from auto_choices import AUTO
 from scipy import stats
 
 import bart
@@ -32,9 +33,10 @@ HEAVY = {
     "subtree-optimal": (bart.ParticleGibbs(2, proposal="optimal", region="subtree", ess_threshold=0.0,
                                            final="forced"), 20),
     "transpose": (bart.Cycle(bart.CGM(), bart.Splice(), bart.Transpose(), bart.Reroute()), 40),
+    "levels": (bart.Cycle(bart.CGM(), bart.Levels(every=1)), 60),
     "slide": (bart.Cycle(bart.GrowPrune(), bart.Slide(every=1)), 100),
     "mixture": (bart.Mixture((0.5, bart.Local(subset=1)), (0.5, bart.ParticleGibbs(3, region="subtree"))), 60),
-}
+} | {text: (sampler, 60) for text, sampler in AUTO.items()}
 CASES = [*SAMPLERS, *(pytest.param(name, marks=pytest.mark.long) for name in HEAVY)]
 
 
