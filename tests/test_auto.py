@@ -5,6 +5,8 @@ import concurrent.futures
 import numpy as np
 import pytest
 from chain_helpers import assert_same, make_data, make_model
+from chain_laws import assert_means
+from exact_runs import CASES, exact_means, sweep_traces
 
 import bart
 from bart.samplers import auto
@@ -19,6 +21,26 @@ def test_every_choice_is_a_sampler_and_every_model_has_one():
     for choice in CHOICES:
         assert bart.format_sampler(bart.parse_sampler(choice.sampler)) == choice.sampler
     assert CHOICES[-1][1:] == (1, 1)
+
+
+def check_laws(choices, seed):
+    """Whole chains of each choice against exact values; other files prove each of them by more than that."""
+    case = CASES["four_rows_2d"]
+    for number, choice in enumerate(choices):
+        assert_means(lambda n, repeat, text=choice.sampler, number=number: sweep_traces(
+            case, text, n, np.random.default_rng([seed, number, repeat])), exact_means(case), 10_000)
+
+
+def test_every_choice_has_the_exact_law(seed):
+    check_laws(CHOICES, seed)
+
+
+@pytest.mark.parametrize("text", ["perturb", "rotate + perturb + recut", "reroute", "cgm(move_probs=(0, 0, 0.5, 0.5))",
+                                  "perturb + slide(every=1) + levels"])
+def test_a_choice_that_does_not_reach_every_tree_is_seen(text, seed):
+    """Each part leaves the posterior invariant, so that only a chain that must find it tells."""
+    with pytest.raises(AssertionError, match="leaves"):
+        check_laws((Choice(text),), seed)
 
 
 def test_the_first_choice_whose_sizes_are_reached_is_taken(monkeypatch):
