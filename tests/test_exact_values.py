@@ -8,8 +8,10 @@ import os
 
 import numpy as np
 import pytest
-from chain_laws import assert_means
+from chain_laws import assert_means, z_scores
 from exact_runs import BETWEEN_SWEEPS, CASES, SAMPLERS, exact_means, step_traces, sweep_traces
+
+from bart.samplers import slide
 
 pytestmark = pytest.mark.kernel
 
@@ -56,3 +58,13 @@ def test_whole_chains(sampler, case, seed):
 @pytest.mark.parametrize("sampler", BETWEEN_SWEEPS)
 def test_long_chains(sampler, case, seed):
     check_chains(case, BETWEEN_SWEEPS[sampler], seed, N_LONG // 4)
+
+
+def test_a_slide_with_another_noise_shows_at_the_root(seed, monkeypatch):
+    """It moves cuts and no leaves, whose number follows from them too weakly to tell."""
+    plain = slide.slide_cuts
+    monkeypatch.setattr(slide, "slide_cuts", lambda states, residual, sigma2, *rest: plain(states, residual,
+                                                                                          9 * sigma2, *rest))
+    case, sampler = CASES["four_rows_2d"], BETWEEN_SWEEPS["cycle growprune slide"]
+    z = z_scores(sweep_traces(case, sampler, 100_000, np.random.default_rng(seed)), exact_means(case))
+    assert max(abs(value) for name, value in z.items() if name.startswith("root")) > 4.5
