@@ -2,14 +2,25 @@
 
 import numpy as np
 import pytest
+from auto_choices import AUTO
 from bart.kernels.forest import ForestStore, predict_draws
 from scipy import stats
 
 import bart
 from bart import diagnostics
+from bart.samplers.auto import CHOICES
+from bart.tempering import TemperedEnsemble
 
 BOUND = 1.02
 N_KEPT = 1_000
+
+
+def auto_with(n_trees, n_sweeps):
+    """What "auto" may stand for with so many trees, whatever the number of rows."""
+    least = max(choice.n_trees for choice in CHOICES if choice.n_trees <= n_trees)
+    return {choice.sampler: (AUTO[choice.sampler], n_sweeps) for choice in CHOICES if choice.n_trees == least}
+
+
 # Sweeps of a chain.
 SAMPLERS = {
     "growprune": (bart.GrowPrune(), 36_000),
@@ -18,11 +29,12 @@ SAMPLERS = {
     "pg-systematic": (bart.ParticleGibbs(5, "systematic", 0.5, "forced"), 12_000),
     "pg-killing": (bart.ParticleGibbs(4, "killing"), 14_000),
     "slide": (bart.Cycle(bart.GrowPrune(), bart.Slide(every=1)), 24_000),
-}
+    "levels": (bart.Cycle(bart.CGM(), bart.Levels(every=1)), 28_000),
+} | auto_with(20, 24_000)
 
 _LOCAL = bart.Local()
 _SUBTREE = bart.ParticleGibbs(3, ess_threshold=0.5, final="forced", proposal="optimal", region="subtree")
-# Sweeps of a chain on few trees.
+# Sweeps of a chain on few trees, and its ladder if it has one.
 ON_FEW_TREES = {
     "growprune": (bart.GrowPrune(), 60_000),
     "cgm": (bart.CGM((0.25, 0.25, 0.40, 0.10)), 60_000),
@@ -37,7 +49,15 @@ ON_FEW_TREES = {
     "reroute": (bart.Cycle(bart.CGM(), bart.Splice(), bart.Transpose(), bart.Reroute()), 40_000),
     "mixture": (bart.Mixture((0.7, _LOCAL), (0.3, _SUBTREE)), 30_000),
     "slide": (bart.Cycle(bart.GrowPrune(), bart.Slide(every=1)), 40_000),
-}
+    "ladder": (bart.CGM(), 30_000, bart.Ladder(n_rungs=3, t_min=0.3)),
+} | auto_with(10, 30_000)
+ON_TWO_TREES = {
+    "growprune": (bart.GrowPrune(), 100_000),
+    "cgm": (bart.CGM(), 100_000),
+    "optimal": (bart.ParticleGibbs(3, ess_threshold=0.5, final="forced", proposal="optimal"), 20_000),
+    "local": (_LOCAL, 60_000),
+    "ladder": (bart.CGM(), 50_000, bart.Ladder(n_rungs=3, t_min=0.2)),
+} | auto_with(2, 60_000)
 
 
 def friedman(X):
@@ -68,9 +88,18 @@ def few_trees(rng):
     return X, y, {"n_trees": 10}
 
 
-def run_chain(model, sampler, n_sweeps, start, rng, rows):
+def two_trees(rng):
+    X = rng.random((100, 3))
+    y = X[:, 0] + 0.5 * (X[:, 1] > 0.5) + 0.6 * rng.standard_normal(100)
+    return X, y, {"n_trees": 2}
+
+
+def run_chain(model, start, rng, rows, sampler, n_sweeps, ladder=None):
     """Kept draws of sigma, log-likelihood, leaves, and f at some rows; a fifth of the sweeps is burn-in."""
-    ensemble = bart.Ensemble(model, sampler, rng, init=start)
+    if ladder is None:
+        ensemble = bart.Ensemble(model, sampler, rng, init=start)
+    else:
+        ensemble = TemperedEnsemble(model, sampler, rng, ladder, n_sweeps // 5, init=start)
     thin = n_sweeps // N_KEPT
     ensemble.run(n_sweeps // 5)
     store = ForestStore(model.n_trees)
@@ -86,9 +115,8 @@ def compare(data, samplers, rng):
     means: both by trace."""
     X, y, options = data(rng)
     model, rows = bart.Model(X, y, **options), X[rng.permutation(len(X))[:20]]
-    chains = {name: [run_chain(model, sampler, n_sweeps, start, rng, rows)
-                     for start in ("empty", "prior", "overgrown", "smc")]
-              for name, (sampler, n_sweeps) in samplers.items()}
+    chains = {name: [run_chain(model, start, rng, rows, *sampler) for start in ("empty", "prior", "overgrown", "smc")]
+              for name, sampler in samplers.items()}
     across, p_values = {}, {}
     for trace in chains["cgm"][0]:
         draws = np.array([[chain[trace] for chain in chains[name]] for name in samplers])
@@ -99,8 +127,8 @@ def compare(data, samplers, rng):
 
 @pytest.mark.long
 @pytest.mark.parametrize("data, samplers", [(smooth, SAMPLERS), (levels, SAMPLERS), (grid, SAMPLERS),
-                                            (few_trees, ON_FEW_TREES)],
-                         ids=["smooth", "levels", "grid", "few_trees"])
+                                            (few_trees, ON_FEW_TREES), (two_trees, ON_TWO_TREES)],
+                         ids=["smooth", "levels", "grid", "few_trees", "two_trees"])
 def test_samplers_agree(data, samplers, rng):
     """R-hat across samplers below the bound, and no difference of the chains' means at level 1e-5."""
     across, p_values = compare(data, samplers, rng)
