@@ -39,7 +39,8 @@ PG: particle Gibbs with C particles; multinomial resampling after every stage un
   only when the ESS of the weights is below half of C; never: no resampling; forced: the Metropolised final
   index. CGM with numbers: its probabilities of grow, prune, change, swap. optimal: one-step-optimal proposals, over a
   subset of the columns and with a share from the prior where it says so; subtree: the subtree at a random slot;
-  local: the rejection-free local move at one of its candidates; local slot: at a random slot."""
+  local: the rejection-free local move at one of its candidates; local slot: at a random slot; auto: what a choice of
+  "auto" does to a tree within a sweep."""
 
 
 def largest_z(job):
