@@ -27,9 +27,8 @@ _CGM = "cgm(move_probs=(0.375, 0.375, 0.125, 0.125))"
 # comes less often. Three trees at most: transpose exchanges the upper rules of a deep tree, reroute puts their cuts
 # right, splice takes redundant ones away.
 CHOICES = (
-    Choice(f"{_CGM} + slide(every=2) + levels", n_trees=20, n_rows=500),
-    Choice(f"{_CGM} + slide(every=10) + levels", n_trees=20),
-    Choice("local + cgm + splice + levels", n_trees=4),
+    Choice(f"{_CGM} + slide(every=2) + levels", n_trees=4, n_rows=500),
+    Choice(f"{_CGM} + slide(every=10) + levels", n_trees=4),
     Choice("cgm + splice + transpose + reroute"),
 )
 
