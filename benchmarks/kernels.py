@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
-from bart.kernels.rowops import TARGETS
+from bart.kernels.rowops import TARGET, TARGETS
 from bart.kernels.testing_rows import RowLoops
 
 import bart
@@ -25,6 +25,8 @@ QUICK_ROWS = (2000,)
 TYPES = (np.uint8, np.uint16, np.uint32)
 FEW_LEAVES, MANY_LEAVES = (1, 2, 3, 4, 8), 64
 N_SETS = 9          # proposals of ten particles, one of them clamped
+N_DIMS, N_BINS = 10, 64     # of the histograms; that many bins is the default
+N_PIVOTS, LANES = 64, 8     # entries of a row that `eliminate` multiplies, and those that it changes
 
 
 @dataclass
@@ -38,7 +40,7 @@ class Case:
     bits : int
         Of the codes, or of the leaf numbers where no codes are read; 0 where neither is.
     visited : int
-        Rows that the loop reads.
+        Rows that the loop reads; of a histogram rows times columns, of weights of cuts cells, of `eliminate` terms.
     args : tuple
     """
 
@@ -89,6 +91,9 @@ class Rows:
         chosen = np.flatnonzero(self._rng.random(self.n) < share)
         return (chosen if len(chosen) else np.zeros(1)).astype(np.uint32)
 
+    def bins(self, n_bins):
+        return self._rng.integers(0, n_bins, size=(self.n, N_DIMS), dtype=np.uint8)
+
 
 def all_cases(n_rows):
     """Every case, each loop's together: a loop once for each type it is compiled for, where that matters."""
@@ -97,7 +102,8 @@ def all_cases(n_rows):
         rows = Rows(n_rows, code_type)
         for make in (mask_cases, code_cases, few_leaf_cases, leaf_cases, list_cases):
             found += [Case(loop, what, rows.bits, visited, args) for loop, what, visited, args in make(rows, code_type)]
-    found.append(Case("sum_squares", "", 0, n_rows, (rows.r,)))
+    for make in (plain_cases, histogram_cases, cell_cases):
+        found += [Case(*case) for case in make(rows)]
     loops = list(dict.fromkeys(case.loop for case in found))
     kinds = list(dict.fromkeys((case.loop, case.what) for case in found))
     return sorted(found, key=lambda case: (loops.index(case.loop), kinds.index((case.loop, case.what))))
@@ -166,6 +172,58 @@ def list_cases(rows, label_type):
         yield "label_list", what, len(chosen), (rows.labels(8, label_type), 1, chosen)
 
 
+def plain_cases(rows):
+    """Loops over doubles, and over sets of rows as bits."""
+    other = rows.values(rows.n)
+    for loop in ("sum_squares", "largest"):
+        yield loop, "", 0, rows.n, (rows.r,)
+    for loop in ("sum_products", "multiply"):
+        yield loop, "", 0, rows.n, (rows.r, other)
+    yield "leaf_bits", "leaf number", 8, rows.n, ((rows.labels(4), "==", 1), rows.n)
+    bits = rows.values((rows.n + 63) // 64).view(np.uint64)
+    yield "count_common", "64 rows a word", 0, 64 * len(bits), (bits, bits[::-1].copy())
+    n = max(rows.n // 64, 1)
+    yield ("eliminate", f"{N_PIVOTS} by {LANES}", 0, n * N_PIVOTS * LANES,
+           (rows.values(n * (N_PIVOTS + LANES)).reshape(n, -1), rows.values(N_PIVOTS * LANES).reshape(-1, LANES)))
+
+
+def packing(rows):
+    """(scale, most, shift) of the integers that stand for the target, as `begin_looks` chooses them."""
+    bits = rows.n.bit_length()
+    most = 2.0 ** min(61 - 2 * bits, 40)
+    return most / np.abs(rows.r).max(), most, 62 - bits
+
+
+def histogram_cases(rows):
+    """Histograms of the target over bins that rows fill evenly."""
+    dims = np.arange(N_DIMS, dtype=np.int32)
+    for n_dims, n_bins, share in ((10, N_BINS, 1), (10, N_BINS, 2), (10, N_BINS, 16), (10, 256, 1), (3, N_BINS, 1),
+                                  (1, N_BINS, 1), (1, N_BINS, 2)):
+        chosen = None if share == 1 else rows.rows(1 / share)
+        what = counted(n_dims, "column", "columns") + (f", {n_bins} bins" if n_bins != N_BINS else "")
+        yield ("histogram", what + ("" if share == 1 else f", list of 1/{share}"), 8,
+               n_dims * (rows.n if chosen is None else len(chosen)),
+               (rows.bins(n_bins), n_bins, dims[-n_dims:].copy(), rows.r, *packing(rows), chosen))
+
+
+def cell_cases(rows):
+    """Weights of all cuts of a column, from its histogram."""
+    scale, most, shift = packing(rows)
+    n_cells = N_BINS - 1
+    mass = np.full(n_cells, 1 / n_cells)
+    sums, of_weights = (RowLoops(TARGET).histogram(rows.bins(N_BINS), N_BINS, np.arange(8, dtype=np.int32), r,
+                                                   scale, most, shift) for r in (rows.r, np.ones(rows.n)))
+    total, total_weight = (int(packed[0].sum()) - (rows.n << shift) for packed in (sums, of_weights))
+    leaf = (1.0, 0.005, 0.0)                                # sigma2, leaf_var, leaf_mean
+    for what, weights in ("", ()), (", rows with weights", (of_weights[0], total_weight, scale)):
+        yield ("cut_weights", f"{n_cells} cells{what}", 0, n_cells,
+               (sums[0], 0, mass, rows.n, total, scale, shift, *leaf, *weights))
+    for n_leaves in (2, 8):
+        leaves = [(sums[k], rows.n, int(sums[k].sum()) - (rows.n << shift), bool(k % 2)) for k in range(n_leaves)]
+        yield ("leaf_cut_weights", f"{n_cells} cells, {n_leaves} leaves", 0, n_cells,
+               (leaves, 0, mass, scale, shift, *leaf))
+
+
 def time_case(case, builds, unit, n_rows, repeats, seconds):
     """A record for each build: all builds and the pass are measured in turn, `repeats` times, `seconds` each."""
     for loops in builds.values():
@@ -211,7 +269,8 @@ def kernel_table(records):
         f"Loops over {first['n_rows']} rows: CPU time a row visited",
         [("loop", ""), ("on", ""), ("bits", ""), *columns], rows,
         [f"Median and least of {first['passes']['repeats']} repetitions, all builds and a pass in turn in one process. "
-         f"A row visited is one of the list for loops over lists, else one of all rows, once for all sets or leaves. "
+         f"A row visited is one of the list for loops over lists, else one of all rows, once for all sets or leaves; "
+         "of histogram one of each column, of cut_weights and leaf_cut_weights a cell, of eliminate a term. "
          f"Passes: ns a row by that of a streaming masked sum in the build chosen at import ({unit:.3f} ns), median of "
          "the ratios. Bits: of the codes, or of the leaf numbers where no codes are read. Rows in random order, each "
          "predicate true for half of them, leaves of equal size. Few rows read again and again are in cache, and "

@@ -1,6 +1,6 @@
 """For tests and benchmarks: the loops over rows, on numpy arrays."""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from bart.kernels.rowops cimport LANES, MOST_SELECTED, TREE_ROWS, CutLeaf, RowOps
 from bart.kernels.rowops import TARGETS
@@ -159,6 +159,40 @@ cdef class RowLoops:
         while self._again():
             self.ops.multiply(&out[0], &a[0], &b[0], a.shape[0])
         return np.asarray(out)
+
+    def leaf_bits(self, where, int64_t n_rows):
+        """The set of the rows that satisfy a predicate, bits in an order of their own."""
+        cdef uint64_t[::1] bits = np.zeros((n_rows + 63) // 64, np.uint64)
+        self._where([where])
+        while self._again():
+            self.ops.leaf_bits(&bits[0], self.p[0], n_rows)
+        return np.asarray(bits)
+
+    def count_common(self, const uint64_t[::1] a, const uint64_t[::1] b):
+        while self._again():
+            self.n[0] = self.ops.count_common(&a[0], &b[0], a.shape[0])
+        return self.n[0]
+
+    def eliminate(self, double[:, ::1] rows, const double[:, ::1] panel):
+        """In place: the LANES entries of each row behind as many as the panel has rows."""
+        while self._again():
+            self.ops.eliminate(&rows[0, 0], rows.shape[1], rows.shape[0], &panel[0, 0], panel.shape[0])
+
+    def largest(self, const double[::1] r):
+        while self._again():
+            self.s[0] = self.ops.largest(&r[0], r.shape[0])
+        return self.s[0]
+
+    def histogram(self, const uint8_t[:, ::1] bins, int32_t n_bins, const int32_t[::1] dims, const double[::1] r,
+                  double scale, double most, int32_t shift, const uint32_t[::1] rows=None):
+        """Packed sums (columns, n_bins) of all rows or of a list."""
+        cdef int64_t[:, ::1] sums = np.zeros((len(dims), n_bins), np.int64)
+        cdef int64_t n = len(bins) if rows is None else len(rows)
+        while self._again():
+            self.ops.histogram(&sums[0, 0], n_bins, &bins[0, 0], <int32_t>bins.shape[1], &dims[0],
+                               <int32_t>dims.shape[0], NULL if rows is None else &rows[0], n, &r[0], scale, most,
+                               <int64_t>1 << shift)
+        return np.asarray(sums)
 
     def cut_weights(self, const int64_t[::1] sums, int32_t first, const double[::1] mass, int64_t rows, int64_t total,
                     double scale, int32_t shift, double sigma2, double leaf_var, double leaf_mean,
