@@ -116,6 +116,46 @@ def test_list_loops(loops, rng, code_type):
         assert loops.differ(columns, candidates, where) == (len(np.unique(columns[1][mask])) > 1)
 
 
+@pytest.mark.parametrize("n_bins", (2, 17, 64, 256))
+def test_histograms(loops, rng, n_bins):
+    """Of adjacent columns, which are read as words, and of others; of runs that only begin or end as such."""
+    n_dims, shift, scale, most = 20, 45, 2.0**30, 2.0**31
+    for n in (*SIZES[:12], 511, 512, 513, 1100):
+        bins = rng.integers(0, n_bins, size=(n, n_dims), dtype=np.uint8)
+        r = rng.normal(size=n)
+        packed = (1 << shift) + np.rint(np.clip(r * scale, -most, most)).astype(np.int64)
+        listed = np.flatnonzero(rng.random(n) < 0.6).astype(np.uint32)
+        for dims in (range(20), range(3, 13), [19], [0, 2, 1, 3], [5, 9, 2, 12, 3, 3, 7, 12, 4, 5, 6, 7, 1, 0],
+                     range(12, 20), [2, 3], [4, 5, 7]):
+            dims = np.array(dims, dtype=np.int32)
+            for rows in (None, listed) if len(listed) else (None,):
+                chosen = np.arange(n) if rows is None else rows
+                expected = np.zeros((len(dims), n_bins), dtype=np.int64)
+                for k, dim in enumerate(dims):
+                    np.add.at(expected[k], bins[chosen, dim], packed[chosen])
+                found = loops.histogram(bins, n_bins, dims, r, scale, most, shift, rows)
+                np.testing.assert_array_equal(found, expected)
+
+
+def test_loops_over_sets_and_doubles(loops, rng):
+    for n in SIZES:
+        column, cut = rng.integers(0, 9, size=n).astype(np.uint8), int(rng.integers(0, 9))
+        chosen, other = column <= cut, column > 4
+        bits, others = loops.leaf_bits((column, "<=", cut), n), loops.leaf_bits((column, ">", 4), n)
+        assert loops.count_common(bits, bits) == chosen.sum()
+        assert loops.count_common(bits, others) == (chosen & other).sum()
+        r = rng.normal(size=n)
+        assert loops.largest(r) == np.abs(r).max()
+    for n_rows, n in ((1, 0), (3, 1), (4, 8), (13, 24)):
+        rows, panel = rng.normal(size=(n_rows, n + 8)), rng.normal(size=(max(n, 1), 8))
+        expected = rows.copy()
+        for k in range(len(panel) if n else 0):
+            expected[:, n:] -= rows[:, k:k + 1] * panel[k]
+        if n:
+            loops.eliminate(rows, panel)
+            np.testing.assert_array_equal(rows, expected)
+
+
 SHIFT = 40
 
 

@@ -19,6 +19,19 @@ static inline double bart_from_bits(int64_t b) {
     return x;
 }
 
+/* n bytes, 4 or 8, the first in the lowest bits */
+static inline uint64_t bart_load_bytes(const uint8_t *bytes, int n) {
+    uint32_t four;
+    uint64_t eight;
+    memcpy(&four, bytes, 4);
+    if (n == 8) memcpy(&eight, bytes, 8);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return n == 8 ? __builtin_bswap64(eight) : __builtin_bswap32(four);
+#else
+    return n == 8 ? eight : four;
+#endif
+}
+
 /* x * scale rounded to an integer, cut off at +-most < 2^51 */
 static inline int64_t bart_quantise(double x, double scale, double most) {
     x *= scale;
@@ -41,16 +54,19 @@ static void bart_quantise_list(int64_t *restrict q, const double *restrict r, co
     bart_quantise_rows(q, x, n, scale, most, one);
 }
 
-/* Counts and target sums of the rows below each of n cuts, from packed sums of the bins between them. */
+static inline double bart_whole(int64_t x) { return bart_from_bits(x + bart_bits(BART_MAGIC)) - BART_MAGIC; }
+
+/* Counts and target sums of the rows below each of n <= 256 cuts, from packed sums of the bins between them. Sums are
+   below 2^51 by the choice of their unit, so bart_whole is exact; no packed sum plus half is negative. */
 static void bart_unpack(double *restrict n_left, double *restrict s_left, const int64_t *restrict sums, int first,
                         int n, int shift, double unit) {
-    int64_t packed = 0, half = (int64_t)1 << (shift - 1);
+    int64_t packed = 0, half = (int64_t)1 << (shift - 1), upto[256];
     for (int k = 0; k < first; k++) packed += sums[k];
+    for (int k = 0; k < n; k++) upto[k] = packed += sums[first + k];
     for (int k = 0; k < n; k++) {
-        packed += sums[first + k];
-        int64_t count = (packed + half) >> shift;
-        n_left[k] = (double)count;
-        s_left[k] = (double)(packed - (count << shift)) * unit;
+        int64_t count = (int64_t)((uint64_t)(upto[k] + half) >> shift);
+        n_left[k] = bart_whole(count);
+        s_left[k] = bart_whole(upto[k] - (count << shift)) * unit;
     }
 }
 

@@ -3,6 +3,7 @@
 # parent minus child.
 
 cdef extern from "cells.h" nogil:
+    uint64_t bart_load_bytes(const uint8_t* bytes, int n)
     void bart_quantise_rows(int64_t* q, const double* r, int n, double scale, double most, int64_t one)
     void bart_quantise_list(int64_t* q, const double* r, const uint32_t* rows, int n, double scale, double most,
                             int64_t one)
@@ -20,35 +21,82 @@ cdef enum:
     FACTORS = 4             # leaves whose factors are kept as a product, before it could underflow
 
 
-cdef inline void add_four(int64_t* h0, int64_t* h1, int64_t* h2, int64_t* h3, const uint8_t* bins, int64_t stride,
-                          int32_t d0, int32_t d1, int32_t d2, int32_t d3, int32_t n_columns, const uint32_t* rows,
-                          const int64_t* q, int32_t n) noexcept nogil:
-    """Add q to the bins of n_columns of four columns; rows is NULL for consecutive rows."""
+cdef inline const uint8_t* bins_of(const uint8_t* bins, int64_t stride, const uint32_t* rows, int32_t i) noexcept nogil:
+    """Bins of the i-th row; rows is NULL for consecutive rows."""
+    return bins + stride * (<int64_t>rows[i] if rows != NULL else i)
+
+
+cdef inline void add_word(int64_t* h, int32_t n_bins, const uint8_t* bins, int64_t stride, int32_t n_columns,
+                          const uint32_t* rows, const int64_t* q, int32_t n) noexcept nogil:
+    """Add q to the bins of 4 or 8 adjacent columns, read as one word: half the time of as many reads of a byte."""
     cdef int32_t i
-    cdef const uint8_t* b
+    cdef uint64_t b
+    cdef int64_t x
     for i in range(n):
-        b = bins + stride * (<int64_t>rows[i] if rows != NULL else i)
-        h0[b[d0]] += q[i]
+        b = bart_load_bytes(bins_of(bins, stride, rows, i), n_columns)
+        x = q[i]
+        h[b & 255] += x
+        h[n_bins + (b >> 8 & 255)] += x
+        h[2 * n_bins + (b >> 16 & 255)] += x
+        h[3 * n_bins + (b >> 24 & 255)] += x
+        if n_columns == 8:
+            h[4 * n_bins + (b >> 32 & 255)] += x
+            h[5 * n_bins + (b >> 40 & 255)] += x
+            h[6 * n_bins + (b >> 48 & 255)] += x
+            h[7 * n_bins + (b >> 56)] += x
+
+
+cdef inline void add_bytes(int64_t* h, int32_t n_bins, const uint8_t* bins, int64_t stride, int32_t d0, int32_t d1,
+                           int32_t d2, int32_t d3, int32_t n_columns, const uint32_t* rows, const int64_t* q,
+                           int32_t n) noexcept nogil:
+    """The same for n_columns <= 4 columns anywhere."""
+    cdef int32_t i
+    cdef uint32_t b0, b1, b2, b3
+    cdef const uint8_t* b
+    cdef int64_t x
+    for i in range(n):
+        b = bins_of(bins, stride, rows, i)
+        b0, b1, b2, b3 = b[d0], b[d1], b[d2], b[d3]         # all before the first sum is written, which may alias b
+        x = q[i]
+        h[b0] += x
         if n_columns > 1:
-            h1[b[d1]] += q[i]
+            h[n_bins + b1] += x
         if n_columns > 2:
-            h2[b[d2]] += q[i]
+            h[2 * n_bins + b2] += x
         if n_columns > 3:
-            h3[b[d3]] += q[i]
+            h[3 * n_bins + b3] += x
 
 
-cdef inline void add_columns(int64_t* h, int32_t n_bins, const uint8_t* bins, int64_t stride, const int32_t* dims,
-                             int32_t n_columns, const uint32_t* rows, const int64_t* q, int32_t n) noexcept nogil:
-    """Up to four columns; constants of the branches give loops without tests."""
+cdef inline bint adjacent(const int32_t* dims, int32_t n) noexcept nogil:
+    cdef int32_t k
+    for k in range(1, n):
+        if dims[k] != dims[0] + k:
+            return False
+    return True
+
+
+cdef inline int32_t add_columns(int64_t* h, int32_t n_bins, const uint8_t* bins, int64_t stride, const int32_t* dims,
+                                int32_t n_columns, const uint32_t* rows, const int64_t* q, int32_t n) noexcept nogil:
+    """The first of n_columns columns; returns how many. Constants of the branches give loops without tests."""
+    if n_columns >= 8 and adjacent(dims, 8):
+        if n_bins == 64:                                    # the default: every address is then one sum
+            add_word(h, 64, bins + dims[0], stride, 8, rows, q, n)
+        else:
+            add_word(h, n_bins, bins + dims[0], stride, 8, rows, q, n)
+        return 8
     if n_columns >= 4:
-        add_four(h, h + n_bins, h + 2 * n_bins, h + 3 * n_bins, bins, stride, dims[0], dims[1], dims[2], dims[3], 4,
-                 rows, q, n)
-    elif n_columns == 3:
-        add_four(h, h + n_bins, h + 2 * n_bins, h, bins, stride, dims[0], dims[1], dims[2], 0, 3, rows, q, n)
+        if adjacent(dims, 4):
+            add_word(h, n_bins, bins + dims[0], stride, 4, rows, q, n)
+        else:
+            add_bytes(h, n_bins, bins, stride, dims[0], dims[1], dims[2], dims[3], 4, rows, q, n)
+        return 4
+    if n_columns == 3:
+        add_bytes(h, n_bins, bins, stride, dims[0], dims[1], dims[2], dims[2], 3, rows, q, n)
     elif n_columns == 2:
-        add_four(h, h + n_bins, h, h, bins, stride, dims[0], dims[1], 0, 0, 2, rows, q, n)
+        add_bytes(h, n_bins, bins, stride, dims[0], dims[1], dims[1], dims[1], 2, rows, q, n)
     else:
-        add_four(h, h, h, h, bins, stride, dims[0], 0, 0, 0, 1, rows, q, n)
+        add_bytes(h, n_bins, bins, stride, dims[0], dims[0], dims[0], dims[0], 1, rows, q, n)
+    return n_columns
 
 
 cdef void histogram(int64_t* sums, int32_t n_bins, const uint8_t* bins, int32_t stride, const int32_t* dims,
@@ -60,16 +108,17 @@ cdef void histogram(int64_t* sums, int32_t n_bins, const uint8_t* bins, int32_t 
     memset(sums, 0, <size_t>n_dims * n_bins * sizeof(int64_t))
     for start in range(0, n, 512):
         size = CHUNK if n - start >= CHUNK else <int32_t>(n - start)
+        k = 0
         if rows != NULL:
             bart_quantise_list(q, r, rows + start, size, scale, most, one)
-            for k in range(0, n_dims, 4):
-                add_columns(sums + <int64_t>k * n_bins, n_bins, bins, stride, dims + k, n_dims - k, rows + start, q,
-                            size)
+            while k < n_dims:
+                k += add_columns(sums + <int64_t>k * n_bins, n_bins, bins, stride, dims + k, n_dims - k, rows + start,
+                                 q, size)
         else:
             bart_quantise_rows(q, r + start, size, scale, most, one)
-            for k in range(0, n_dims, 4):
-                add_columns(sums + <int64_t>k * n_bins, n_bins, bins + start * stride, stride, dims + k, n_dims - k,
-                            NULL, q, size)
+            while k < n_dims:
+                k += add_columns(sums + <int64_t>k * n_bins, n_bins, bins + start * stride, stride, dims + k,
+                                 n_dims - k, NULL, q, size)
 
 
 cdef double cut_weights(double* weight, double* top, const int64_t* sums, int32_t first, int32_t n,
