@@ -1,7 +1,7 @@
 """Times of sweeps, and memory, of every sampler: one deep tree, real data, many rows, many trees, and their growth.
 
     python -m benchmarks.sweeps [--quick] [--only hypercube houses million friedman weights growth]
-                                [--samplers ...] [--out FOLDER]
+                                [--samplers ...] [--rows ...] [--out FOLDER]
     python -m benchmarks.sweeps --plot [--out FOLDER]
 
 Prints tables for each part and writes them to FOLDER/part.json (benchmarks/results by default; with --quick, nothing
@@ -29,6 +29,7 @@ from .growth import growth_part, growth_tables
 from .measure import SAMPLERS, make_sampler
 
 N_TREES = 200
+FRIEDMAN_ROWS, MANY_ROWS = (2000, 10_000, 100_000, 1_000_000), 1_000_000
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -161,17 +162,16 @@ def million_tables(records):
 
 
 # --------------------------------------------------------------------------------------------------- many trees
-def friedman_part(quick, samplers):
+def friedman_part(quick, samplers, rows=None):
     """Time of one tree's update among 200, beside that of a streaming pass over the same rows."""
     records = []
-    for n_rows in (2000,) if quick else (2000, 10_000, 100_000):
+    for n_rows in rows or (FRIEDMAN_ROWS[:1] if quick else FRIEDMAN_ROWS):
         model = friedman_model(n_rows)
-        for name in samplers:
-            records.append(update_record(model, name, 5 if quick else 50, 10 if quick else 50))
-    if not quick:
+        if n_rows < MANY_ROWS:
+            records += [update_record(model, name, 5 if quick else 50, 10 if quick else 50) for name in samplers]
+            continue
         # Trees grow for some hundred sweeps here, minutes of particle Gibbs: the cheapest sampler grows them once.
-        model, n_start = friedman_model(1_000_000), 100
-        start = bart.Ensemble(model, bart.GrowPrune(), measure.generator(1))
+        start, n_start = bart.Ensemble(model, bart.GrowPrune(), measure.generator(1)), 100
         start.run(n_start)
         state = start.get_state()
         records += [update_record(model, name, 3, 10, state, n_start) for name in samplers]
@@ -204,26 +204,41 @@ def update_record(model, name, n_burn, n_pairs, state=None, n_start=0):
             **measure.time_updates(ensemble, n_pairs, n_sweeps)}
 
 
+def target_of(name, n_dims):
+    """Most passes that an update should take; None for samplers without a target."""
+    sampler = make_sampler(name)
+    if isinstance(sampler, bart.ParticleGibbs):
+        targets = {bart.ParticleGibbs(): 40, bart.ParticleGibbs(region="subtree"): 25}
+        return next((target for known, target in targets.items() if known == sampler), None)
+    if isinstance(sampler, bart.Local):
+        return 4 * min(sampler.subset or n_dims, n_dims) / 8 + 8
+    return 8 if sampler == bart.GrowPrune() else 12 if sampler == bart.CGM() else None
+
+
 def friedman_tables(records):
     rows = []
     for r in records:
         if rows and rows[-1][0] != f"{r['n_rows']}":
             rows.append(None)
         update, unit, passes = r["us_per_update"], r["us_per_pass"], r["passes"]
+        target = target_of(r["sampler"], r["n_dims"])
         rows.append([f"{r['n_rows']}", r["sampler"], f"{8 * r['code_bytes']}", f"{update['median']:.2f}",
                      f"{update['min']:.2f}", f"{unit['median']:.3f}", f"{passes['median']:.1f}",
-                     f"{1e3 * unit['median'] / r['n_rows']:.3f}", f"{r['mean_leaves']:.2f}"])
+                     "-" if target is None else f"{target:g}", f"{1e3 * unit['median'] / r['n_rows']:.3f}",
+                     f"{r['mean_leaves']:.2f}"])
     notes = ["An update is a sweep by its trees: structure, leaf values, residual, and a share of sigma and traces. A "
              "pass is one streaming masked sum over all rows (float64 target, one column of codes <= cut, rows in "
              "random order, the row loops that the samplers use). Passes: median of the ratios of "
              f"{records[0]['passes']['repeats']} pairs measured in turn in one process and thread, after "
-             f"{records[0]['n_burn']} sweeps from stumps; default priors, no forests stored."]
+             f"{records[0]['n_burn']} sweeps from stumps; default priors, no forests stored. Target: the design's, in "
+             "passes; the local move's is 4 D / 8 + 8, D the columns it weighs; - without one."]
     notes += [f"{r['n_rows']} rows: {r['passes']['repeats']} pairs, after {r['n_start']} sweeps of GrowPrune from "
               f"stumps, the same for all samplers, and {r['n_burn']} of its own." for r in records if r["n_start"]][:1]
     return [Table(
         f"Friedman, {records[0]['n_dims']} features, {N_TREES} trees: CPU time of one tree's update",
         [("rows", ""), ("sampler", ""), ("code", "bits"), ("us an update", "median"), ("us an update", "least"),
-         ("us a pass", "median"), ("passes", "median"), ("ns a row", "of a pass"), ("leaves", "a tree")],
+         ("us a pass", "median"), ("passes", "median"), ("target", "at most"), ("ns a row", "of a pass"),
+         ("leaves", "a tree")],
         rows, notes)]
 
 
@@ -261,6 +276,7 @@ def main(arguments=None):
     parser.add_argument("--quick", action="store_true", help="seconds: does it run, not how fast")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts (default: all)")
     parser.add_argument("--samplers", nargs="+", default=list(SAMPLERS), help="names, or samplers as text")
+    parser.add_argument("--rows", nargs="+", type=int, help="of part friedman (default: up to 1 000 000)")
     parser.add_argument("--out", help="folder of the JSON files, and of the figure")
     parser.add_argument("--plot", action="store_true", help="run nothing: draw the figure from stored results")
     parser.add_argument("--child", type=json.loads, help=argparse.SUPPRESS)
@@ -276,7 +292,7 @@ def main(arguments=None):
     for part in options.only:
         origin = measure.provenance()
         run, tables = PARTS[part]
-        records = run(options.quick, options.samplers)
+        records = run(options.quick, options.samplers, **({"rows": options.rows} if part == "friedman" else {}))
         if not records:
             continue
         print("\n\n".join(table.text() for table in tables(records)))
