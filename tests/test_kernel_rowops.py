@@ -146,14 +146,13 @@ def test_loops_over_sets_and_doubles(loops, rng):
         assert loops.count_common(bits, others) == (chosen & other).sum()
         r = rng.normal(size=n)
         assert loops.largest(r) == np.abs(r).max()
-    for n_rows, n in ((1, 0), (3, 1), (4, 8), (13, 24)):
-        rows, panel = rng.normal(size=(n_rows, n + 8)), rng.normal(size=(max(n, 1), 8))
+    for n_rows, n in ((3, 1), (4, 8), (13, 24)):
+        rows, panel = rng.normal(size=(n_rows, n + 8)), rng.normal(size=(n, 8))
         expected = rows.copy()
-        for k in range(len(panel) if n else 0):
+        for k in range(n):
             expected[:, n:] -= rows[:, k:k + 1] * panel[k]
-        if n:
-            loops.eliminate(rows, panel)
-            np.testing.assert_array_equal(rows, expected)
+        loops.eliminate(rows, panel)
+        np.testing.assert_array_equal(rows, expected)
 
 
 SHIFT = 40

@@ -276,8 +276,8 @@ def test_order_of_draws():
     assert proposal.propose(stuck, scripted([])) == (None, 0.0, 0)
 
 
-def test_a_weight_that_no_rule_uses_does_not_make_weights_unequal():
-    """The third column is constant: its weight is that of no candidate."""
+def test_only_weights_that_rules_use_make_weights_unequal():
+    """The third column is constant: its weight is that of no candidate. Unequal ones draw the subset."""
     X, y = [[0.0, 1.0, 7.0], [1.0, 0.0, 7.0], [2.0, 3.0, 7.0]], [0.1, -0.2, 0.3]
     root = nodes_of(Problem(X, y, 1.0, 1.0), None)[0]
     for weights, looked in (((1, 1, 2), (1,)), ((1.9, 1, 1), (0,))):
