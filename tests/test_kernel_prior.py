@@ -119,7 +119,10 @@ def test_six_rows_stay_in_the_prior(sampler, cuts, weights, rng):
     ensemble = bart.Ensemble(six_rows(20_000, cuts, weights), sampler, rng, init="prior")
     before = ensemble.structures()
     check_law(ensemble, problem_of(cuts, weights), 5)
-    assert sum(a != b for a, b in zip(before, ensemble.structures(), strict=True)) > 50
+    changed = sum(a != b for a, b in zip(before, ensemble.structures(), strict=True))
+    # Above another rule each of the two columns has but one gap of the grid that leaves no side empty.
+    can_move = sampler != bart.Recut() or cuts != "grid" or weights is None
+    assert changed > 50 if can_move else changed == 0
 
 
 @pytest.mark.parametrize("sampler", ["growprune", "cgm", "pg-systematic", "subtree-optimal", "local", "recut"])
