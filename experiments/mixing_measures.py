@@ -129,8 +129,9 @@ def compare(found, target, seed=1):
         for problem, shared in seeds.items():
             values, best = _ratios(found, problem, target, peers[problem], name, _resamples(shared, seed))
             ratios[problem] = (*_interval(values), best)
-            if common:
-                medians.append(_ratios(found, problem, target, peers[problem], name, _resamples(common, seed))[0])
+            if common and shared != common:
+                values, _ = _ratios(found, problem, target, peers[problem], name, _resamples(common, seed))
+            medians.append(values)
         median = _interval(np.median(medians, axis=0)) if common else None
         result[name] = {"ratios": ratios, "seeds": seeds, "median": median, "n_seeds": len(common)}
     return result

@@ -248,8 +248,6 @@ class ParticleGibbs:
         rest = 1.0 - weights[0]
         if self.is_identity:
             return 0
-        if self.mutant == "final draw without weights":
-            weights = [1.0 / len(weights)] * len(weights)
         if self.mutant == "final draw among the free":
             weights = [0.0] + [w / rest for w in weights[1:]]
         if self.final == "plain":
