@@ -276,11 +276,13 @@ def main(arguments=None):
     parser.add_argument("--quick", action="store_true", help="seconds: does it run, not how fast")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts (default: all)")
     parser.add_argument("--samplers", nargs="+", default=list(SAMPLERS), help="names, or samplers as text")
-    parser.add_argument("--rows", nargs="+", type=int, help="of part friedman (default: up to 1 000 000)")
+    parser.add_argument("--rows", nargs="+", type=int, help="of part friedman alone (default: up to 1 000 000)")
     parser.add_argument("--out", help="folder of the JSON files, and of the figure")
     parser.add_argument("--plot", action="store_true", help="run nothing: draw the figure from stored results")
     parser.add_argument("--child", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if options.rows and options.only != ["friedman"]:
+        parser.error("--rows is of part friedman: give --only friedman")
     if options.child:
         print(json.dumps(child_record(options.child)))
         return 0
