@@ -1,5 +1,7 @@
 """The slow model's problems as objects of the package, and twins beside the compiled samplers."""
 
+from collections import Counter
+
 from bart.kernels.columns import Domain
 from bart.kernels.state import TreeState
 from bart.kernels.testing import ScriptedBitGenerator
@@ -106,6 +108,15 @@ def make_state(problem, tree=None, n_bins=None):
     """A compiled tree bound to the problem's data; `n_bins` - 1 is the most cells that a column's gaps are cut into."""
     bins = {} if n_bins is None else {"n_bins": n_bins}
     return TreeState(Domain(RankCodes(problem.X), make_prior(problem), **bins), structure=tree, weights=problem.weights)
+
+
+def count_keys(state, draw, n):
+    """How often n draws, each by `draw(state)`, give each structure: Counter by key."""
+    counts = Counter()
+    for _ in range(n):
+        draw(state)
+        counts[state.key()] += 1
+    return counts
 
 
 def make_params(problem):

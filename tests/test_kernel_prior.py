@@ -8,6 +8,7 @@ import pytest
 from auto_choices import AUTO
 from bart.kernels.forest import ForestStore
 from bart.kernels.state import TreeState
+from compiled import count_keys
 from laws import g_test
 from oracle import Problem, depth_of
 from oracle import n_leaves as n_leaves_of
@@ -146,10 +147,7 @@ def test_draws_of_starts_follow_the_whole_law(cuts, weights, rng):
     problem = problem_of(cuts, weights)
     law = problem.posterior()
     model = six_rows(1, cuts, weights)
-    state, counts = TreeState(model.codes, model.tree_prior), {}
-    for _ in range(50_000):
-        state.draw_from_prior(rng)
-        counts[state.key()] = counts.get(state.key(), 0) + 1
+    counts = count_keys(TreeState(model.codes, model.tree_prior), lambda state: state.draw_from_prior(rng), 50_000)
     keys = [TreeState(model.codes, model.tree_prior, structure=tree).key() for tree in law.trees]
     assert sum(counts.get(key, 0) for key in keys) == 50_000, "a tree outside the support"
     assert g_test([counts.get(key, 0) for key in keys], law.p) > LEVEL

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from bart.kernels.testing import ScriptedBitGenerator
-from compiled import make_state, script_of
+from compiled import count_keys, make_state, script_of
 from laws import g_test
 from oracle import n_leaves, replace_at
 from scipy import stats
@@ -23,10 +23,10 @@ def from_prior(problem, random, mutant=None):
     return grow(problem, PriorProposal(problem, mutant), random, mutant)
 
 
-def overgrow(problem, random, mutant=None, wanted=OVERGROWN_LEAVES):
-    """The twin: any leaf that can be split, by a rule of the prior, until there are as many as wanted."""
+def overgrow(problem, random, mutant=None):
+    """The twin: any leaf that can be split, by a rule of the prior, until there are as many leaves as a start has."""
     tree = None
-    while n_leaves(tree) < wanted and (nodes := GrowPrune(problem).growable(tree)):
+    while n_leaves(tree) < OVERGROWN_LEAVES and (nodes := GrowPrune(problem).growable(tree)):
         if mutant == "leaves by their rows":
             n = [len(node.rows) for node in nodes]
             node = nodes[random.choice([k / sum(n) for k in n])]
@@ -52,11 +52,7 @@ def law_of(init, problem, mutant=None):
 
 def p_value(init, problem, law, rng, n=50_000):
     """G-test of n compiled draws against a law over all trees; 0 where one is outside its support."""
-    state, counts = make_state(problem), {}
-    for _ in range(n):
-        DRAWS[init](state, rng)
-        key = state.key()
-        counts[key] = counts.get(key, 0) + 1
+    counts = count_keys(make_state(problem), lambda state: DRAWS[init](state, rng), n)
     trees = problem.posterior().trees
     found = [counts.pop(make_state(problem, tree).key(), 0) for tree in trees]
     assert not counts, "a tree that the prior does not have"
